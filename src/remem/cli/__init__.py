@@ -1,0 +1,1 @@
+"""The `remem` command: one file per command."""

@@ -1,0 +1,177 @@
+"""Data sets from arrays: `from_arrays` for Python users, `npz:PATH` for files; images and plain vectors."""
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from remem.data.images import resize
+from remem.data.source import Dataset, DatasetEntry, DataSettings, Look
+from remem.errors import DamagedFileError, InputError
+from remem.types import IntArray, Values
+
+NEEDED = ("x_train", "y_train", "x_test", "y_test")
+
+
+class ArraySource:
+    """A split held in an array: (n, h, w, c) uint8 images or (n, d) float32 vectors."""
+
+    def __init__(self, values: Values, labels: IntArray) -> None:
+        self.values = values
+        self.labels = labels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape[1:])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the content alone: equal arrays are equal data, wherever they came from."""
+        digest = hashlib.sha256(f"{self.values.dtype.str}{self.values.shape}".encode())
+        digest.update(np.ascontiguousarray(self.values).data)
+        digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
+        return digest.hexdigest()
+
+    def read(self, rows: IntArray) -> Values:
+        return self.values[rows]
+
+
+def from_arrays(
+    x_train: ArrayLike,
+    y_train: ArrayLike,
+    x_test: ArrayLike,
+    y_test: ArrayLike,
+    *,
+    class_names: Sequence[str] | None = None,
+    name: str = "arrays",
+    look: Look | None = None,
+    image_size: int | None = None,
+) -> Dataset:
+    """A data set from images (n, h, w[, c]) uint8 or uint16, or vectors (n, d); labels are any integers or strings.
+
+    The distinct training labels, sorted, become classes 0..k-1; `class_names` has one name for each of them."""
+    train = as_values(x_train, "x_train", image_size)
+    test = as_values(x_test, "x_test", image_size)
+    if train.shape[1:] != test.shape[1:]:
+        raise InputError(f"x_test: rows of shape {test.shape[1:]}; expected {train.shape[1:]} as in x_train")
+    train_labels = _as_labels(y_train, "y_train", len(train))
+    test_labels = _as_labels(y_test, "y_test", len(test))
+    known = np.unique(train_labels)
+    if (known.dtype.kind == "U") != (test_labels.dtype.kind == "U"):
+        raise InputError(f"y_test: labels of type {test_labels.dtype}; expected {known.dtype} as in y_train")
+    strange = np.setdiff1d(test_labels, known)
+    if len(strange):
+        raise InputError(f"y_test: label {strange[0]} has no training samples; every test label must be in y_train")
+    names = tuple(str(label) for label in (known if class_names is None else class_names))
+    if len(names) != len(known):
+        raise InputError(f"class_names: {len(names)} names; expected {len(known)}, one for each label of y_train")
+    return Dataset(
+        name=name,
+        train=ArraySource(train, np.searchsorted(known, train_labels).astype(np.int64)),
+        test=ArraySource(test, np.searchsorted(known, test_labels).astype(np.int64)),
+        class_names=names,
+        look=look or _plain_look(train.shape[1:]),
+    )
+
+
+def as_values(array: ArrayLike, field: str, image_size: int | None = None) -> Values:
+    """Whatever a user hands over, as (n, h, w, c) uint8 or finite (n, d) float32."""
+    values = np.asarray(array)
+    if not len(values.shape) or not values.size:
+        raise InputError(f"{field}: no samples (shape {values.shape}); expected at least one")
+    if values.ndim == 2 and values.dtype.kind in "fiu":
+        if image_size is not None:
+            raise InputError(f"data.image_size: {image_size} given, but {field} holds vectors; expected images")
+        return _as_vectors(values, field)
+    if values.ndim not in (3, 4) or values.dtype not in (np.uint8, np.uint16):
+        raise InputError(
+            f"{field}: shape {values.shape} of {values.dtype}; expected images (n, h, w, c) or (n, h, w) "
+            "of uint8 or uint16, or vectors (n, d) of floats"
+        )
+    if values.ndim == 3:
+        values = values[:, :, :, None]
+    elif values.shape[1] <= 4 < values.shape[3]:
+        raise InputError(f"{field}: shape {values.shape} has its channels first; expected (n, h, w, c)")
+    images = (values >> 8).astype(np.uint8) if values.dtype == np.uint16 else values
+    return images if image_size is None else resize(images, image_size)
+
+
+def _as_vectors(values: NDArray[Any], field: str) -> Values:
+    with np.errstate(over="ignore"):
+        vectors = values.astype(np.float32)
+    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(broken):
+        raise InputError(f"{field}: row {broken[0]} holds NaN or infinite values; expected finite numbers")
+    return vectors
+
+
+def _as_labels(array: ArrayLike, field: str, count: int) -> NDArray[Any]:
+    labels = np.asarray(array)
+    if labels.shape != (count,):
+        raise InputError(f"{field}: shape {labels.shape}; expected ({count},), one label for each sample")
+    if labels.dtype.kind not in "iuU":
+        raise InputError(f"{field}: labels of type {labels.dtype}; expected integers or strings")
+    return labels
+
+
+def _plain_look(shape: tuple[int, ...]) -> Look:
+    """Nothing is known about the pictures, so none is mirrored: letters and digits would change their meaning."""
+    return Look(mean=None, std=None, augment="crop" if len(shape) == 3 else "none", flip=False)
+
+
+def _path(settings: DataSettings) -> Path:
+    return Path(settings.name.partition(":")[2]).expanduser()
+
+
+def load_npz(settings: DataSettings) -> Dataset:
+    """The data set in `npz:PATH`, with arrays x_train, y_train, x_test, y_test and perhaps class_names."""
+    path = _path(settings)
+    arrays = _read_npz(path)
+    absent = [key for key in NEEDED if key not in arrays]
+    if absent:
+        raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {', '.join(arrays)}")
+    names = arrays.get("class_names")
+    return from_arrays(
+        *(arrays[key] for key in NEEDED),
+        class_names=None if names is None else names.tolist(),
+        name=f"npz:{path.name}",
+        image_size=settings.image_size,
+    )
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays that matter; never pickled objects."""
+    try:
+        content = np.load(path, allow_pickle=False)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise DamagedFileError(f"{path}: not an .npz archive; expected arrays {', '.join(NEEDED)}")
+        with content:
+            return {key: content[key] for key in (*NEEDED, "class_names") if key in content}
+    except DamagedFileError:
+        raise
+    except FileNotFoundError as error:
+        raise DamagedFileError(f"{path}: no such file; expected an .npz archive") from error
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise DamagedFileError(f"{path}: not a whole .npz archive ({error})") from error
+
+
+def check_npz(settings: DataSettings) -> list[str]:
+    """Loading reads everything, so what loads is whole."""
+    try:
+        load_npz(settings)
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+ENTRY = DatasetEntry(
+    summary="arrays x_train y_train x_test y_test of an .npz file: images or vectors",
+    load=load_npz,
+    check=check_npz,
+)

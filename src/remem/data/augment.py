@@ -1,0 +1,166 @@
+"""Batched augmentation: uint8 images (n, h, w, c) -> float32 images (n, c, h', w') in 0..255, random per sample.
+
+All numbers are drawn on the CPU, so the same generator state gives the same pictures on any device.
+Vectors (n, d) pass through untouched.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from remem.data.source import Look
+from remem.errors import InputError
+
+KINDS = ("none", "crop", "resized-crop")
+AREA = (0.08, 1.0)  # of the picture that a resized crop covers
+RATIO = (3 / 4, 4 / 3)  # width : height of a resized crop
+ATTEMPTS = 10  # boxes drawn before a resized crop falls back to the middle of the picture
+
+
+class AugmentSettings(BaseModel):
+    """What a user may say about augmentation; what is left open follows the data set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["auto", "none", "crop", "resized-crop"] = "auto"
+    pad: int | None = Field(default=None, ge=0)
+    flip: bool | None = None
+    brightness: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class AugmentPlan:
+    """Augmentation with nothing left open. `size` is the side of what resized crops and centre crops give."""
+
+    kind: str = "none"  # one of KINDS
+    size: int = 0
+    pad: int = 0
+    flip: bool = False
+    brightness: float = 0.0  # factors are uniform in [max(0, 1 - brightness), 1 + brightness]
+
+
+def plan_for(look: Look, shape: tuple[int, ...], settings: AugmentSettings) -> AugmentPlan:
+    """The plan for rows of one shape: (h, w, c) pictures as the data set and the user want it, (d,) vectors never."""
+    if len(shape) != 3:
+        return AugmentPlan()
+    kind = look.augment if settings.kind == "auto" else settings.kind
+    if kind not in KINDS:
+        raise InputError(f"augment.kind: '{kind}' is not one of {', '.join(KINDS)}")
+    side = min(shape[:2])
+    return AugmentPlan(
+        kind=kind,
+        # Without a wish of the data set: what crops of 224 from pictures of 256 are, the custom on ImageNet.
+        size=(look.size or max(1, side * 7 // 8)) if kind == "resized-crop" else side,
+        pad=(side // 8 if settings.pad is None else settings.pad) if kind == "crop" else 0,
+        flip=look.flip and kind != "none" if settings.flip is None else settings.flip,
+        brightness=settings.brightness,
+    )
+
+
+def augment(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+    """Training pictures; the result is float32 in channels-last memory format, not normalised."""
+    if images.ndim == 2:
+        return images
+    if plan.kind == "resized-crop":
+        pixels = _resized_crop(images, plan, generator)
+    elif plan.kind == "crop" or plan.flip:
+        pixels = _padded_crop(images, plan, generator).float()
+    else:
+        pixels = images.float()
+    if plan.brightness > 0:
+        pixels = _brighten(pixels, plan.brightness, generator)
+    return pixels.permute(0, 3, 1, 2)
+
+
+def plain(images: Tensor, plan: AugmentPlan) -> Tensor:
+    """Pictures for evaluation: the middle where training sees resized crops, else the whole picture."""
+    if images.ndim == 2:
+        return images
+    if plan.kind == "resized-crop":
+        height, width = images.shape[1:3]
+        top, left = round((height - plan.size) / 2), round((width - plan.size) / 2)
+        images = images[:, top : top + plan.size, left : left + plan.size]
+    return images.float().permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+
+
+def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator, dtype=torch.float64)
+
+
+def _flipped(count: int, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+    if not plan.flip:
+        return torch.zeros(count, 1, dtype=torch.bool)
+    return _uniform((count, 1), generator) < 0.5
+
+
+def _padded_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+    """A window of the picture's own size in the zero-padded picture, mirrored or not, by one index_select."""
+    count, height, width, channels = images.shape
+    top, left = torch.randint(0, 2 * plan.pad + 1, (2, count, 1), generator=generator)
+    columns = torch.arange(width)
+    columns = left + torch.where(_flipped(count, plan, generator), width - 1 - columns, columns)  # (n, w)
+    rows = top + torch.arange(height)  # (n, h)
+    tall, wide = height + 2 * plan.pad, width + 2 * plan.pad
+    lines = torch.arange(count)[:, None] * tall + rows
+    index = (lines[:, :, None] * wide + columns[:, None, :]).flatten()
+    padded = F.pad(images, (0, 0, plan.pad, plan.pad, plan.pad, plan.pad)).reshape(-1, channels)
+    return padded.index_select(0, index.to(images.device)).view(count, height, width, channels)
+
+
+def _boxes(count: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Top, left, height, width of each sample's resized crop, float64 (4, n), by the rules of RandomResizedCrop."""
+    draws = _uniform((2, count, ATTEMPTS), generator)
+    place = _uniform((2, count), generator)
+    area = height * width * (AREA[0] + (AREA[1] - AREA[0]) * draws[0])
+    low, high = math.log(RATIO[0]), math.log(RATIO[1])
+    ratio = torch.exp(low + (high - low) * draws[1])  # its logarithm is uniform
+    wide, tall = torch.sqrt(area * ratio).round(), torch.sqrt(area / ratio).round()
+    fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
+    first = fits.int().argmax(dim=1, keepdim=True)
+    wide, tall = wide.gather(1, first)[:, 0], tall.gather(1, first)[:, 0]
+    top, left = (place[0] * (height - tall + 1)).floor(), (place[1] * (width - wide + 1)).floor()
+    middle = torch.tensor(_middle_box(height, width), dtype=torch.float64)[:, None]
+    return torch.where(fits.any(dim=1), torch.stack([top, left, tall, wide]), middle)
+
+
+def _middle_box(height: int, width: int) -> tuple[int, int, int, int]:
+    """The largest centred box whose ratio is allowed."""
+    tall, wide = height, width
+    if width / height < RATIO[0]:
+        tall = round(width / RATIO[0])
+    elif width / height > RATIO[1]:
+        wide = round(height * RATIO[1])
+    return (height - tall) // 2, (width - wide) // 2, tall, wide
+
+
+def _lattice(start: Tensor, length: Tensor, size: int, extent: int) -> Tensor:
+    """Where `size` pixels sample a box along one axis, in grid_sample's units; clamped, so that nothing bleeds in."""
+    start, length = start[:, None], length[:, None]
+    at = start + (torch.arange(size, dtype=torch.float64) + 0.5) * length / size - 0.5
+    at = at.clamp(min=start, max=start + length - 1)
+    return (2 * at + 1) / extent - 1
+
+
+def _resized_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+    """Bilinear without antialiasing: equals cutting the box out and F.interpolate(align_corners=False)."""
+    count, height, width, _ = images.shape
+    top, left, tall, wide = _boxes(count, height, width, generator)
+    across = _lattice(left, wide, plan.size, width)
+    across = torch.where(_flipped(count, plan, generator), across.flip(1), across)
+    down = _lattice(top, tall, plan.size, height)
+    grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1).float()
+    pixels = images.float().permute(0, 3, 1, 2)
+    sampled = F.grid_sample(pixels, grid.to(images.device), padding_mode="border", align_corners=False)
+    return sampled.permute(0, 2, 3, 1).contiguous()
+
+
+def _brighten(pixels: Tensor, brightness: float, generator: torch.Generator) -> Tensor:
+    """Whole numbers cut at 255 and rounded down, as ColorJitter gives on 8-bit pictures."""
+    low, high = max(0.0, 1.0 - brightness), 1.0 + brightness
+    factor = low + (high - low) * _uniform((len(pixels), 1, 1, 1), generator)
+    return (pixels * factor.float().to(pixels.device)).clamp(0, 255).floor()

@@ -1,0 +1,99 @@
+"""All rows of one split by number: those of a read-only source, then those that the bank owns and can really drop."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from remem.data.source import Source
+from remem.errors import NotHeldError
+from remem.types import IntArray, Values
+
+
+class Bank:
+    """Rows 0..n-1 are the source's; a user's stream and refined images get numbers from n up, never twice."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._source_rows = len(source.labels)
+        self._owned: dict[int, Values] = {}
+        self._next = self._source_rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._source.shape
+
+    @property
+    def dtype(self) -> np.dtype[np.uint8] | np.dtype[np.float32]:
+        return np.dtype(np.uint8) if len(self.shape) == 3 else np.dtype(np.float32)
+
+    @property
+    def row_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the source; owned rows come and go."""
+        return self._source.fingerprint
+
+    @property
+    def next_row(self) -> int:
+        """The number that the next owned row gets; part of a snapshot, since dropped numbers do not come back."""
+        return self._next
+
+    def read(self, rows: IntArray) -> Values:
+        """A fresh array with the values of `rows`, in their order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if len(rows) and rows.min() < 0:
+            raise NotHeldError(f"row {rows.min()} is not in the bank")
+        from_source = rows < self._source_rows
+        if len(rows) and from_source.all():
+            return self._source.read(rows)
+        values = np.empty((len(rows), *self.shape), dtype=self.dtype)
+        if from_source.any():
+            values[from_source] = self._source.read(rows[from_source])
+        for place in np.flatnonzero(~from_source):
+            values[place] = self._own_row(int(rows[place]))
+        return values
+
+    def _own_row(self, row: int) -> Values:
+        if row not in self._owned:
+            raise NotHeldError(f"row {row} is not in the bank: it was dropped or never there")
+        return self._owned[row]
+
+    def own(self, values: Values) -> IntArray:
+        """Copies of `values` as new rows; their numbers."""
+        if values.shape[1:] != self.shape or values.dtype != self.dtype:
+            raise ValueError(
+                f"rows of shape {values.shape[1:]} and type {values.dtype}; expected {self.shape} and {self.dtype}"
+            )
+        rows = np.arange(self._next, self._next + len(values), dtype=np.int64)
+        self._owned.update((int(row), _kept(value)) for row, value in zip(rows, values, strict=True))
+        self._next += len(values)
+        return rows
+
+    def drop(self, rows: IntArray) -> None:
+        """Owned rows are freed; rows of the source stay where they are."""
+        for row in np.asarray(rows, dtype=np.int64).tolist():
+            self._owned.pop(row, None)
+
+    def owned(self) -> dict[int, Values]:
+        """The owned rows by number; the arrays are shared and read-only."""
+        return dict(self._owned)
+
+    def restore_owned(self, owned: Mapping[int, Values], next_row: int | None = None) -> None:
+        """Exactly these owned rows from now on; new ones are numbered from `next_row` (else after the highest)."""
+        for row, value in owned.items():
+            if row < self._source_rows or value.shape != self.shape or value.dtype != self.dtype:
+                raise ValueError(f"row {row} of shape {value.shape} and type {value.dtype} does not fit this bank")
+        self._owned = {int(row): _kept(value) for row, value in owned.items()}
+        lowest = max((row + 1 for row in self._owned), default=self._source_rows)
+        self._next = lowest if next_row is None else max(lowest, next_row)
+
+
+def _kept(value: Values) -> Values:
+    """A row of its own: a view would keep the whole array alive after other rows are dropped."""
+    if value.base is None and not value.flags.writeable:
+        return value
+    copy = value.copy()
+    copy.flags.writeable = False
+    return copy

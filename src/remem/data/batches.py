@@ -1,0 +1,49 @@
+"""Samples -> mini-batches: shuffled, shared out between processes, and read ahead in one background thread."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+
+from remem.errors import InputError
+from remem.types import IntArray, Reader, Samples, Values
+
+SMALLEST = 2  # samples that batch norm needs in training
+
+
+def batches(
+    samples: Samples, size: int, rng: np.random.Generator | None, *, rank: int = 0, world: int = 1
+) -> Iterator[Samples]:
+    """One epoch, every sample once; with `world` > 1 this rank's slice of every batch.
+
+    A last batch too small to give every rank two samples is merged into the one before it.
+    """
+    need = SMALLEST * world
+    if size < need:
+        raise InputError(f"batch size: {size} given, at least {need} expected with {world} process(es)")
+    if world > 1 and 0 < len(samples) < need:
+        raise InputError(f"samples: {len(samples)} given, at least {need} expected with {world} processes")
+    order = np.arange(len(samples)) if rng is None else rng.permutation(len(samples))
+    starts = list(range(0, len(samples), size))
+    if len(starts) > 1 and len(samples) - starts[-1] < need:
+        starts.pop()
+    slices = [_share(order[start:stop], rank, world) for start, stop in pairwise([*starts, len(samples)])]
+    return (Samples(samples.rows[chosen], samples.labels[chosen]) for chosen in slices)
+
+
+def _share(batch: IntArray, rank: int, world: int) -> IntArray:
+    return batch[len(batch) * rank // world : len(batch) * (rank + 1) // world]
+
+
+def prefetched(reader: Reader, parts: Iterable[Samples]) -> Iterator[tuple[Values, IntArray]]:
+    """Values and labels of each batch in order; the next one is read while the current one is used."""
+    with ThreadPoolExecutor(max_workers=1) as pool:  # leaving the block, also by an early stop, ends the thread
+        current: tuple[Future[Values], IntArray] | None = None
+        for part in parts:
+            coming = pool.submit(reader.read, part.rows), part.labels
+            if current is not None:
+                yield current[0].result(), current[1]
+            current = coming
+        if current is not None:
+            yield current[0].result(), current[1]

@@ -1,0 +1,105 @@
+"""Rows decoded once into memory-mapped files of the cache folder, bit for bit as the source reads them."""
+
+import errno
+import logging
+import math
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from remem.data.source import Source
+from remem.types import IntArray, Values
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES = 2**26
+MOST_CHUNKS = 64  # each stays open, and the number of open files is limited
+SLICE = 1024  # rows decoded at a time
+
+
+class DecodedSource:
+    """A source of uint8 images behind chunk files; each is written whole, so a crash costs one chunk at most."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self._source = source
+        self._folder = folder
+        self._open: dict[int, Values] = {}
+
+    @property
+    def labels(self) -> IntArray:
+        return self._source.labels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._source.shape
+
+    @property
+    def fingerprint(self) -> str:
+        return self._source.fingerprint
+
+    @property
+    def chunk_rows(self) -> int:
+        return max(1, CHUNK_BYTES // math.prod(self.shape), math.ceil(len(self.labels) / MOST_CHUNKS))
+
+    def fill(self) -> None:
+        """Decodes what is not there yet; raises OSError where the folder cannot take it."""
+        starts = range(0, len(self.labels), self.chunk_rows)
+        absent = [chunk for chunk in range(len(starts)) if self._chunk(chunk) is None]
+        if not absent:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(self._folder).free < len(absent) * self.chunk_rows * math.prod(self.shape):
+            raise OSError(errno.ENOSPC, "not enough free space", str(self._folder))
+        for chunk in absent:
+            self._write(chunk)
+            log.info("decoded %d of %d images", min((chunk + 1) * self.chunk_rows, len(self.labels)), len(self.labels))
+
+    def read(self, rows: IntArray) -> Values:
+        values = np.empty((len(rows), *self.shape), dtype=np.uint8)
+        chunks = rows // self.chunk_rows
+        for chunk in np.unique(chunks).tolist():
+            stored = self._chunk(chunk)
+            wanted = chunks == chunk
+            if stored is None:  # the user emptied the cache folder while we run
+                values[wanted] = self._source.read(rows[wanted])
+            else:
+                values[wanted] = stored[rows[wanted] - chunk * self.chunk_rows]
+        return values
+
+    def _chunk(self, chunk: int) -> Values | None:
+        """The memory-mapped chunk, or None if it is absent or not what it should be."""
+        if chunk not in self._open:
+            try:
+                stored = np.load(self._path(chunk), mmap_mode="r", allow_pickle=False)
+            except (OSError, ValueError, EOFError):
+                return None
+            if stored.shape != (len(self._rows(chunk)), *self.shape) or stored.dtype != np.uint8:
+                return None
+            self._open[chunk] = stored
+        return self._open[chunk]
+
+    def _rows(self, chunk: int) -> IntArray:
+        start = chunk * self.chunk_rows
+        return np.arange(start, min(start + self.chunk_rows, len(self.labels)), dtype=np.int64)
+
+    def _path(self, chunk: int) -> Path:
+        return self._folder / f"{chunk:05d}.npy"
+
+    def _write(self, chunk: int) -> None:
+        """Under another name first: two processes may do this at once, and either may be killed."""
+        rows = self._rows(chunk)
+        part = self._folder / f"{chunk:05d}.{os.getpid()}.part"
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(rows), *self.shape)}
+        try:
+            # Not through a memory map: a full disk would end the process there, and raises OSError here.
+            with part.open("wb") as file:
+                np.lib.format.write_array_header_1_0(file, header)
+                for start in range(0, len(rows), SLICE):
+                    file.write(self._source.read(rows[start : start + SLICE]).tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._path(chunk))
+        finally:
+            part.unlink(missing_ok=True)

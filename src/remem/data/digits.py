@@ -1,0 +1,41 @@
+"""`digits`: scikit-learn's 1797 handwritten digits of 8 x 8 pixels, for quick tests."""
+
+import numpy as np
+
+from remem.data.arrays import from_arrays
+from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, never_damaged
+from remem.types import IntArray
+
+
+def load_digits(settings: DataSettings) -> Dataset:
+    """Every fourth sample of a class is a test sample; scikit-learn has no split of its own."""
+    from sklearn import datasets
+
+    bunch = datasets.load_digits()
+    images = (bunch.images.astype(np.int64) * 255 + 8) // 16  # 0..16 -> 0..255, rounded half up
+    images = images.astype(np.uint8)[:, :, :, None]
+    test = every_fourth(bunch.target)
+    return from_arrays(
+        images[~test],
+        bunch.target[~test],
+        images[test],
+        bunch.target[test],
+        name="digits",
+        look=Look(mean=None, std=None, augment="none", flip=False),
+        image_size=settings.image_size,
+    )
+
+
+def every_fourth(labels: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Marks the fourth, eighth, ... sample of each class."""
+    marked = np.zeros(len(labels), dtype=np.bool_)
+    for label in np.unique(labels):
+        marked[np.flatnonzero(labels == label)[3::4]] = True
+    return marked
+
+
+ENTRY = DatasetEntry(
+    summary="1797 handwritten digits, 8 x 8 grey, from scikit-learn: for quick tests",
+    load=load_digits,
+    check=never_damaged,
+)

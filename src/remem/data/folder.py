@@ -1,0 +1,261 @@
+"""`folder:PATH`: images in train/<class>/ and val/<class>/, decoded on every read or once into a cache."""
+
+import hashlib
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from remem.data.decoded import DecodedSource
+from remem.data.images import decode, short_side
+from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, Source, cache_folder
+from remem.errors import DamagedFileError, InputError
+from remem.types import IntArray, Values
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+LARGEST_SIZE = 224  # unless the user asks for more
+THREADS = min(16, os.cpu_count() or 1)
+BATCH = 4096  # files handed to the threads at a time
+DECODER = "rgb, centre square, bilinear, 1"  # counted up when `decode` gives other pixels than before
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The image files of one split: listed, not opened."""
+
+    folder: Path
+    names: tuple[str, ...]  # <class>/<image>
+    labels: IntArray  # (n,)
+    stamps: IntArray  # (n, 2): size, time of the last change in ns
+    ignored: int = 0  # files of other kinds
+
+    def take(self, rows: IntArray) -> "Files":
+        names = tuple(self.names[row] for row in rows)
+        return Files(self.folder, names, self.labels[rows], self.stamps[rows], self.ignored)
+
+    def path(self, row: int) -> Path:
+        return self.folder / self.names[row]
+
+    @cached_property
+    def digest(self) -> str:
+        """Of names, labels, sizes and times; reading the content would take as long as decoding it."""
+        digest = hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogateescape"))
+        digest.update(self.labels.astype("<i8").tobytes())
+        digest.update(self.stamps.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+class FolderSource:
+    """Decodes on every read, by several threads; nothing stays in memory."""
+
+    def __init__(self, files: Files, size: int) -> None:
+        self._files = files
+        self.labels = files.labels
+        self.shape = (size, size, 3)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self._files.digest} {self.shape} {DECODER}".encode()).hexdigest()
+
+    def read(self, rows: IntArray) -> Values:
+        values = np.empty((len(rows), *self.shape), dtype=np.uint8)
+        paths = [self._files.path(row) for row in rows.tolist()]
+        for place, image in enumerate(_in_threads(lambda path: decode(path, self.shape[0]), paths)):
+            values[place] = image
+        return values
+
+
+def _in_threads(function: Callable[[Path], T], paths: Sequence[Path]) -> Iterator[T]:
+    """Results in the order of the paths. Pillow lets other threads run while it decodes."""
+    with ThreadPoolExecutor(max(1, min(THREADS, len(paths)))) as pool:
+        for start in range(0, len(paths), BATCH):
+            yield from pool.map(function, paths[start : start + BATCH])
+
+
+def class_folders(folder: Path) -> tuple[str, ...]:
+    """The classes of a split, sorted: their places are the labels."""
+    return tuple(sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."))
+
+
+def list_files(folder: Path, classes: Sequence[str]) -> Files:
+    """All images of these classes, sorted by name within a class; hidden files do not count."""
+    names, labels, stamps, ignored = [], [], [], 0
+    for label, name in enumerate(classes):
+        if not (folder / name).is_dir():
+            continue
+        for entry in sorted(os.scandir(folder / name), key=lambda entry: entry.name):
+            if entry.name.startswith(".") or not entry.is_file():
+                continue
+            if not entry.name.lower().endswith(SUFFIXES):
+                ignored += 1
+                continue
+            facts = entry.stat()
+            names.append(f"{name}/{entry.name}")
+            labels.append(label)
+            stamps.append((facts.st_size, facts.st_mtime_ns))
+    table = np.array(stamps, dtype=np.int64).reshape(-1, 2)
+    return Files(folder, tuple(names), np.array(labels, dtype=np.int64), table, ignored)
+
+
+def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequence[str]) -> tuple[Files, Files, bool]:
+    """Training and test files of these classes, and whether the test files had to be cut from `train`."""
+    train = list_files(folder / "train", classes)
+    if not train.names:
+        raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {folder / 'train'}/<class>/")
+    if not (folder / "val").is_dir():
+        cut = _share_by_name(train, settings.val_share)
+        return train.take(np.flatnonzero(~cut)), train.take(np.flatnonzero(cut)), True
+    test = list_files(folder / "val", classes)
+    if not test.names:
+        raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {folder / 'val'}/<class>/")
+    return train, test, False
+
+
+def _share_by_name(files: Files, share: float) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Marks this share of every class with two files or more: those whose names have the lowest digests."""
+    keys = [hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() for name in files.names]
+    marked = np.zeros(len(keys), dtype=np.bool_)
+    for label in np.unique(files.labels):
+        rows = sorted(np.flatnonzero(files.labels == label).tolist(), key=lambda row: keys[row])
+        if len(rows) > 1:
+            marked[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
+    return marked
+
+
+def check_headers(files: Files, *, remember: bool) -> int:
+    """The median of the images' shorter sides; the first broken header raises. Done once for unchanged files."""
+    memo = cache_folder() / "headers" / f"{_key(files, files.digest)}.json"
+    if remember:
+        try:
+            return int(json.loads(memo.read_text())["short_side"])
+        except (OSError, ValueError, TypeError, KeyError):
+            pass
+    paths = [files.path(row) for row in range(len(files.names))]
+    side = int(statistics.median_low(_in_threads(short_side, paths)))
+    if remember:
+        _write_if_possible(memo, json.dumps({"short_side": side}))
+    return side
+
+
+def _key(files: Files, digest: str) -> str:
+    """Names what is cached; with the path, since two folders may have files of equal names, sizes and times."""
+    return hashlib.sha256(f"{files.folder.resolve()} {digest}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _write_if_possible(path: Path, text: str) -> None:
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+
+
+def open_split(files: Files, size: int, settings: DataSettings) -> tuple[Source, tuple[str, ...]]:
+    """The split decoded into the cache if the user wants it and it fits, else decoded on every read; and notes."""
+    source = FolderSource(files, size)
+    if not settings.cache:
+        return source, ()
+    gigabytes = len(files.names) * size * size * 3 / 1e9
+    if gigabytes > settings.cache_gigabytes:
+        limit = f"{gigabytes:.0f} GB, data.cache_gigabytes is {settings.cache_gigabytes:g}"
+        return source, (f"{files.folder}: images are decoded on every read (decoded they take {limit})",)
+    decoded = DecodedSource(source, cache_folder() / "decoded" / _key(files, source.fingerprint))
+    try:
+        decoded.fill()
+    except OSError as error:
+        return source, (f"{files.folder}: images are decoded on every read (the cache cannot be written: {error})",)
+    return decoded, ()
+
+
+def load_tree(
+    name: str,
+    folder: Path,
+    settings: DataSettings,
+    *,
+    look: Look,
+    classes: Sequence[str] | None = None,
+    size: int | None = None,
+) -> Dataset:
+    """A data set of image files; `classes` picks some of its folders, `size` is the side to store."""
+    if classes is None:
+        classes = _matching_classes(name, folder)
+    train, test, cut = list_splits(name, folder, settings, classes)
+    sides = [check_headers(files, remember=settings.cache) for files in (train, test)]
+    side = size or min(sides[0], LARGEST_SIZE)
+    train_source, train_notes = open_split(train, side, settings)
+    test_source, test_notes = open_split(test, side, settings)
+    notes = [*train_notes, *test_notes]
+    if cut:
+        notes.append(f"{folder} has no val: {settings.val_share:.0%} of every class in train are the test set")
+    ignored = train.ignored + (0 if cut else test.ignored)
+    if ignored:
+        notes.append(f"{folder}: {ignored} files are ignored, since they are not {', '.join(SUFFIXES)}")
+    return Dataset(name, train_source, test_source, tuple(classes), look, tuple(notes))
+
+
+def _matching_classes(name: str, folder: Path) -> tuple[str, ...]:
+    """The classes in train, if val knows no others."""
+    if not (folder / "train").is_dir():
+        raise DamagedFileError(f"{name}: no folder {folder / 'train'}; expected train/<class>/<image> in {folder}")
+    classes = class_folders(folder / "train")
+    strange = set(class_folders(folder / "val")) - set(classes) if (folder / "val").is_dir() else ()
+    if strange:
+        raise InputError(f"{name}: class '{min(strange)}' is in val, not in train; every class needs training images")
+    return classes
+
+
+def check_tree(name: str, folder: Path, settings: DataSettings, classes: Sequence[str] | None = None) -> list[str]:
+    """Decodes every image; one line for each that is broken and for each class without images."""
+    try:
+        classes = _matching_classes(name, folder) if classes is None else classes
+        splits = list_splits(name, folder, settings, classes)[:2]
+    except InputError as error:
+        return [str(error)]
+    problems = []
+    for files in splits:
+        empty = sorted(set(range(len(classes))) - set(files.labels.tolist()))
+        problems += [f"{files.folder}: class '{classes[label]}' has no images" for label in empty]
+        paths = [files.path(row) for row in range(len(files.names))]
+        problems += [problem for problem in _in_threads(_problem, paths) if problem]
+    return problems
+
+
+def _problem(path: Path) -> str | None:
+    try:
+        decode(path, 1)
+    except DamagedFileError as error:
+        return str(error)
+    return None
+
+
+def _folder(settings: DataSettings) -> Path:
+    return Path(settings.name.partition(":")[2]).expanduser()
+
+
+def load_folder(settings: DataSettings) -> Dataset:
+    """Without `image_size`: the median of the training images' shorter sides, at most 224."""
+    folder = _folder(settings)
+    look = Look(mean=None, std=None, augment="crop", flip=True)
+    return load_tree(f"folder:{folder.name}", folder, settings, look=look, size=settings.image_size)
+
+
+def check_folder(settings: DataSettings) -> list[str]:
+    return check_tree(settings.name, _folder(settings), settings)
+
+
+ENTRY = DatasetEntry(
+    summary="images in train/<class>/ and val/<class>/: JPEG, PNG or WebP of any size",
+    load=load_folder,
+    check=check_folder,
+)

@@ -1,0 +1,84 @@
+"""ImageNet by name: all 1000 classes, the two published subsets of 100, and a small set of 48 x 48 images."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from remem.data.folder import check_tree, class_folders, load_tree
+from remem.data.orders import subset_labels
+from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, data_root, missing
+from remem.errors import DamagedFileError, InputError
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+CLASSES = 1000
+SUBSETS = ("imagenet-subset-lucir", "imagenet-subset-podnet")
+
+
+def stored_side(size: int) -> int:
+    """Side of the stored squares: a network that sees 224 gets crops of 256, and so in proportion."""
+    return -(-size * 8 // 7)
+
+
+def _tree(name: str, folder: str, settings: DataSettings) -> Path:
+    root = data_root(settings)
+    for split in ("train", "val"):
+        if not (root / folder / split).is_dir():
+            raise missing(name, f"{folder}/{split}/<class>/<image>", root)
+    return root / folder
+
+
+def _classes(name: str, tree: Path) -> tuple[str, ...]:
+    """The WordNet ids of this data set; the published lists count in the sorted list of all 1000."""
+    ids = class_folders(tree / "train")
+    if len(ids) != CLASSES:
+        raise DamagedFileError(f"{name}: {len(ids)} class folders in {tree / 'train'}; expected all {CLASSES}")
+    return tuple(ids[place] for place in subset_labels(name)) if name in SUBSETS else ids
+
+
+def load_imagenet(name: str, settings: DataSettings) -> Dataset:
+    """Stored as squares of 256 pixels, from which the network sees 224 (resized crops, or the centre)."""
+    tree = _tree(name, "imagenet", settings)
+    look = Look(mean=MEAN, std=STD, augment="resized-crop", flip=True)
+    size = stored_side(settings.image_size or 224)
+    return load_tree(name, tree, settings, look=look, classes=_classes(name, tree), size=size)
+
+
+def check_imagenet(name: str, settings: DataSettings) -> list[str]:
+    try:
+        tree = _tree(name, "imagenet", settings)
+        classes = _classes(name, tree)
+    except InputError as error:
+        return [str(error)]
+    return check_tree(name, tree, settings, classes)
+
+
+def load_mini(settings: DataSettings) -> Dataset:
+    tree = _tree("mini-imagenet", "mini-imagenet", settings)
+    look = Look(mean=MEAN, std=STD, augment="crop", flip=True)
+    return load_tree("mini-imagenet", tree, settings, look=look, size=settings.image_size or 48)
+
+
+def check_mini(settings: DataSettings) -> list[str]:
+    try:
+        tree = _tree("mini-imagenet", "mini-imagenet", settings)
+    except InputError as error:
+        return [str(error)]
+    return check_tree("mini-imagenet", tree, settings)
+
+
+def _entry(name: str, summary: str) -> DatasetEntry:
+    load: Callable[[DataSettings], Dataset] = partial(load_imagenet, name)
+    return DatasetEntry(summary, load, partial(check_imagenet, name), files=("imagenet/train", "imagenet/val"))
+
+
+ENTRIES = {
+    "imagenet-full": _entry("imagenet-full", "ImageNet: all 1000 classes of ILSVRC 2012, 224 px"),
+    "imagenet-subset-lucir": _entry("imagenet-subset-lucir", "100 ImageNet classes as LUCIR and AANets chose them"),
+    "imagenet-subset-podnet": _entry("imagenet-subset-podnet", "100 ImageNet classes as PODNet chose them"),
+    "mini-imagenet": DatasetEntry(
+        "100 ImageNet classes of 48 x 48 photos, 500 + 100 each",
+        load_mini,
+        check_mini,
+        files=("mini-imagenet/train", "mini-imagenet/val"),
+    ),
+}

@@ -1,0 +1,82 @@
+"""Images of any kind into uint8 squares: resizing of arrays, decoding of files."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from remem.errors import DamagedFileError
+
+Pixels = NDArray[np.uint8]
+
+FORMATS = ("JPEG", "PNG", "WEBP")
+BLOCK = 4096  # images averaged at a time, so that the 32-bit sums stay small
+
+
+def resize(images: Pixels, size: int) -> Pixels:
+    """Centre squares of (n, h, w, c), `size` on a side: exact block means for whole factors, else antialiased."""
+    height, width = images.shape[1:3]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    images = images[:, top : top + side, left : left + side]
+    if side == size:
+        return images
+    if side % size == 0:
+        starts = range(0, len(images), BLOCK)
+        return np.concatenate([_block_means(images[start : start + BLOCK], size) for start in starts])
+    return np.stack([_resample(image, size) for image in images])
+
+
+def _block_means(images: Pixels, size: int) -> Pixels:
+    k = images.shape[1] // size
+    sums = np.zeros((len(images), size, size, images.shape[3]), dtype=np.uint32)
+    for y in range(k):
+        for x in range(k):
+            sums += images[:, y::k, x::k]
+    return ((sums + k * k // 2) // (k * k)).astype(np.uint8)  # rounded half up
+
+
+def _resample(image: Pixels, size: int) -> Pixels:
+    """Channel by channel, so that any number of channels will do."""
+    planes = [Image.fromarray(np.ascontiguousarray(image[:, :, c])) for c in range(image.shape[2])]
+    return np.stack([np.asarray(p.resize((size, size), Image.Resampling.BILINEAR)) for p in planes], axis=2)
+
+
+def decode(path: Path, size: int) -> Pixels:
+    """An image file as (size, size, 3): shorter side to `size` (antialiased bilinear), then the centre square."""
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            rgb = _rgb(image)
+            side = min(rgb.size)
+            left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
+            box = (left, top, left + side, top + side)
+            return np.asarray(rgb.resize((size, size), Image.Resampling.BILINEAR, box=box))
+    except Exception as error:  # Pillow raises a dozen kinds for broken files
+        raise _broken(path, error) from error
+
+
+def short_side(path: Path) -> int:
+    """The shorter side as the file's header gives it; nothing is decoded."""
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            return min(image.size)
+    except Exception as error:
+        raise _broken(path, error) from error
+
+
+def _broken(path: Path, error: Exception) -> DamagedFileError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return DamagedFileError(f"{path}: not a whole JPEG, PNG or WebP image ({reason})")
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    """16-bit grey keeps its upper 8 bits; transparent parts become white; the rest as Pillow converts it."""
+    if image.mode.startswith("I"):
+        upper = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)  # Pillow's own conversion would clip at 255
+        return Image.fromarray(upper.astype(np.uint8)).convert("RGB")
+    if "A" in image.mode.upper() or "transparency" in image.info:
+        rgba = image.convert("RGBA")
+        white = Image.new("RGBA", rgba.size, "white")
+        return Image.alpha_composite(white, rgba).convert("RGB")
+    return image.convert("RGB")

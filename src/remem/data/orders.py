@@ -1,0 +1,69 @@
+"""Class orders: which label of a data set comes at which position; published ones by name, seeds, own files."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from remem.errors import DamagedFileError, InputError
+
+LUCIR_SEED = 1993
+SPECS = "lucir, podnet-1, podnet-2, podnet-3, seed:K, natural or a JSON file with a list of labels"
+
+
+def class_order(spec: str, dataset_name: str, classes: int) -> tuple[int, ...]:
+    """The label at each position, for a data set of so many classes."""
+    published = published_lists().get(dataset_name, {})
+    if spec == "natural":
+        return tuple(range(classes))
+    if spec == "lucir":
+        order = published.get(spec, ())
+        return order if len(order) == classes else _shuffled(LUCIR_SEED, classes)
+    if spec.startswith("podnet-"):
+        if spec not in published or len(published[spec]) != classes:
+            known = ", ".join(name for name, lists in published_lists().items() if spec in lists) or "no data set"
+            raise InputError(f"order: '{spec}' given for {dataset_name}; it was published for {known}")
+        return published[spec]
+    if spec.startswith("seed:"):
+        return _shuffled(_seed(spec), classes)
+    if spec.endswith(".json") or Path(spec).is_file():
+        return _read_order(Path(spec).expanduser(), classes)
+    raise InputError(f"order: '{spec}' given; expected {SPECS}")
+
+
+def subset_labels(dataset_name: str) -> tuple[int, ...]:
+    """The classes of an ImageNet subset, as places in the sorted list of all 1000 WordNet ids."""
+    return published_lists()[dataset_name]["classes"]
+
+
+@cache
+def published_lists() -> dict[str, dict[str, tuple[int, ...]]]:
+    """data set -> name of the list -> labels."""
+    text = files("remem.data").joinpath("class_orders.json").read_text(encoding="utf-8")
+    return {name: {key: tuple(labels) for key, labels in lists.items()} for name, lists in json.loads(text).items()}
+
+
+def _shuffled(seed: int, classes: int) -> tuple[int, ...]:
+    """By numpy's old generator, as the field does it: seed 1993 gives the orders that LUCIR published."""
+    return tuple(np.random.RandomState(seed).permutation(classes).tolist())
+
+
+def _seed(spec: str) -> int:
+    text = spec.removeprefix("seed:")
+    if not (text.isascii() and text.isdigit()) or int(text) >= 2**32:
+        raise InputError(f"order: '{spec}' given; expected seed:K with a whole number K from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def _read_order(path: Path, classes: int) -> tuple[int, ...]:
+    try:
+        order = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DamagedFileError(f"order: {path} is not a readable JSON file ({error})") from error
+    if not isinstance(order, list) or any(type(label) is not int for label in order):
+        raise InputError(f"order: {path} holds something else; expected a list of whole numbers")
+    if sorted(order) != list(range(classes)):
+        raise InputError(f"order: {path} has {len(order)} labels; expected each of 0 to {classes - 1} exactly once")
+    return tuple(order)

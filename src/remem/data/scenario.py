@@ -1,0 +1,132 @@
+"""A data set cut into phases: which classes arrive when, with which training rows, judged on which rows."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from remem.data.bank import Bank
+from remem.data.orders import class_order
+from remem.data.source import Dataset, Look
+from remem.errors import InputError
+from remem.seeding import Streams
+from remem.types import IntArray, Phase, Samples
+
+
+class ScenarioSettings(BaseModel):
+    """How classes are spread over phases (protocol 1)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    phases: int = 5  # N, the incremental ones: there are N + 1 with phase 0
+    base_classes: int | None = (
+        None  # of phase 0; None: half (odd: one more); 0: as many as in the others ("from scratch")
+    )
+    order: str = "seed:0"
+    validation: float = 0.0  # share of every class's training rows to be judged on, instead of the test set
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All phases, and the two banks that their rows belong to."""
+
+    name: str
+    bank: Bank
+    judge: Bank
+    phases: tuple[Phase, ...]
+    class_order: tuple[int, ...]  # the data set's label at each position
+    class_names: tuple[str, ...]  # by position
+    look: Look
+    fingerprint: str
+
+
+def build_scenario(dataset: Dataset, settings: ScenarioSettings) -> Scenario:
+    """The same for every run seed: only the order spec and the data decide."""
+    if not 0 <= settings.validation < 1:
+        raise InputError(f"validation: {settings.validation} given; expected a share from 0 to below 1")
+    order = class_order(settings.order, dataset.name, len(dataset.class_names))
+    sizes = phase_sizes(len(order), settings.phases, settings.base_classes)
+    train = _rows_by_position(dataset.train.labels, order)
+    for position, rows in enumerate(train):
+        if not len(rows):
+            raise InputError(f"{dataset.name}: class '{dataset.class_names[order[position]]}' has no training samples")
+    if settings.validation:
+        cuts = [_cut(rows, settings.validation, label, dataset) for rows, label in zip(train, order, strict=True)]
+        train, judge_rows = [kept for kept, _ in cuts], [judged for _, judged in cuts]
+        judge = Bank(dataset.train)
+    else:
+        judge_rows = _rows_by_position(dataset.test.labels, order)
+        judge = Bank(dataset.test)
+    phases = _phases(sizes, train, judge_rows)
+    for phase in phases:
+        if not len(phase.judge):
+            raise InputError(f"{dataset.name}: no class of phase {phase.index} has a test sample")
+    return Scenario(
+        name=dataset.name,
+        bank=Bank(dataset.train),
+        judge=judge,
+        phases=phases,
+        class_order=order,
+        class_names=tuple(dataset.class_names[label] for label in order),
+        look=dataset.look,
+        fingerprint=_fingerprint(dataset.train.fingerprint, judge.fingerprint, order, sizes, settings.validation),
+    )
+
+
+def phase_sizes(classes: int, phases: int, base_classes: int | None) -> tuple[int, ...]:
+    """Classes of phase 0, 1, ..., N. Where they do not come out even, earlier phases take one more."""
+    if phases < 1:
+        raise InputError(f"phases: {phases} given; expected at least 1")
+    if base_classes is not None and not 0 <= base_classes < classes:
+        raise InputError(f"base_classes: {base_classes} given; expected 0 to {classes - 1} of {classes} classes")
+    if base_classes == 0:
+        if phases + 1 > classes:
+            raise InputError(f"phases: {phases} given; expected at most {classes - 1}, for {classes} classes in all")
+        return _even(classes, phases + 1)
+    base = (classes + 1) // 2 if base_classes is None else base_classes
+    left = classes - base
+    if phases > left:
+        raise InputError(f"phases: {phases} given; expected at most {left}, the classes left after phase 0's {base}")
+    return (base, *_even(left, phases))
+
+
+def _even(total: int, parts: int) -> tuple[int, ...]:
+    share, more = divmod(total, parts)
+    return tuple(share + (part < more) for part in range(parts))
+
+
+def _rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray]:
+    """For each position of the order the ascending rows of its class."""
+    by_label = np.argsort(labels, kind="stable")
+    ends = np.searchsorted(labels[by_label], np.arange(len(order)), side="right")
+    starts = np.searchsorted(labels[by_label], np.arange(len(order)), side="left")
+    return [by_label[starts[label] : ends[label]].astype(np.int64) for label in order]
+
+
+def _cut(rows: IntArray, share: float, label: int, dataset: Dataset) -> tuple[IntArray, IntArray]:
+    """(kept for training, judged on), both ascending; the stream hangs on the label alone, not on run seed or order."""
+    count = max(1, round(share * len(rows)))
+    if count >= len(rows):
+        name = dataset.class_names[label]
+        raise InputError(f"validation: {share} takes all {len(rows)} training samples of class '{name}'; expected less")
+    chosen = Streams(0, "validation").numpy(0, f"class {label}").permutation(len(rows))[:count]
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    mask[chosen] = True
+    return rows[~mask], rows[mask]
+
+
+def _phases(sizes: tuple[int, ...], train: list[IntArray], judge: list[IntArray]) -> tuple[Phase, ...]:
+    ends = np.cumsum(sizes).tolist()
+    phases = []
+    for index, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+        classes = tuple(range(end - size, end))
+        judged = [judge[position] for position in classes]
+        labels = np.repeat(np.array(classes, dtype=np.int64), [len(rows) for rows in judged])
+        samples = Samples(rows=np.concatenate(judged), labels=labels)
+        phases.append(Phase(index, classes, {position: train[position] for position in classes}, samples))
+    return tuple(phases)
+
+
+def _fingerprint(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()

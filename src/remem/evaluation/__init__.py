@@ -1,0 +1,1 @@
+"""Accuracy, forgetting, confusion: plain numpy on predictions."""

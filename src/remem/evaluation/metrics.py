@@ -1,0 +1,89 @@
+"""Accuracy in all its cuts, forgetting, nearest means and intervals: plain numpy on predictions (protocol 5)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+from remem.types import IntArray
+
+FloatArray = NDArray[np.float64]
+
+
+def accuracy(labels: IntArray, predicted: IntArray) -> float:
+    """The fraction of samples that are right."""
+    if not len(labels):
+        raise ValueError("there are no samples to judge")
+    return float(np.mean(labels == predicted))
+
+
+def accuracy_by_phase(labels: IntArray, predicted: IntArray, phase_of_class: Mapping[int, int]) -> list[float]:
+    """Accuracy on the classes of every phase, from phase 0 to the last one that `labels` has."""
+    phases = np.array([phase_of_class[label] for label in labels.tolist()], np.int64)
+    return [accuracy(labels[phases == p], predicted[phases == p]) for p in range(int(phases.max()) + 1)]
+
+
+def accuracy_per_class(labels: IntArray, predicted: IntArray) -> dict[int, float]:
+    """Accuracy on every class in `labels`."""
+    classes, where = np.unique(labels, return_inverse=True)
+    rates = np.bincount(where, weights=labels == predicted) / np.bincount(where)
+    return dict(zip(classes.tolist(), rates.tolist(), strict=True))
+
+
+def old_new_accuracy(labels: IntArray, predicted: IntArray, old_classes: int) -> tuple[float | None, float]:
+    """Accuracy on the first `old_classes` classes (None in phase 0) and on those that just came."""
+    old = labels < old_classes
+    return accuracy(labels[old], predicted[old]) if old_classes else None, accuracy(labels[~old], predicted[~old])
+
+
+def confusion(labels: IntArray, predicted: IntArray, classes: int) -> IntArray:
+    """How often class (row) was called class (column); (classes, classes)."""
+    cells = np.bincount(labels * classes + predicted, minlength=classes * classes)
+    return cells.reshape(classes, classes).astype(np.int64)
+
+
+def forgetting(matrix: Sequence[Sequence[float]]) -> float:
+    """Best earlier accuracy minus the final one, averaged over all phases but the last.
+
+    Row i of `matrix` is `accuracy_by_phase` after phase i.
+    """
+    *earlier, final = matrix
+    if not earlier:
+        return 0.0
+    lost = [max(row[phase] for row in earlier[phase:]) - final[phase] for phase in range(len(earlier))]
+    return sum(lost) / len(lost)
+
+
+def class_means(features: NDArray[np.floating], labels: IntArray, classes: Sequence[int]) -> FloatArray:
+    """Unit-length means of unit features, in the order of `classes`; with flips, append their features and labels."""
+    units = _unit(features)
+    means = np.zeros((len(classes), features.shape[1]))
+    for mean, label in zip(means, classes, strict=True):
+        own = units[labels == label]
+        if not len(own):
+            raise ValueError(f"class {label} has no features, so it has no mean")
+        mean[:] = own.mean(axis=0)
+    return _unit(means)
+
+
+def nearest_mean(features: NDArray[np.floating], means: FloatArray) -> IntArray:
+    """The row of the nearest class mean for every sample; means have unit length, so the largest product is nearest."""
+    scores: FloatArray = features.astype(np.float64) @ means.T  # (n, classes)
+    return np.asarray(scores.argmax(axis=1), np.int64)
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and half width of its 95 % interval by Student's t; a single value has no interval."""
+    n = len(values)
+    mean = float(np.mean(values))
+    if n < 2:
+        return mean, None
+    return mean, float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(n))
+
+
+def _unit(vectors: NDArray[np.floating]) -> FloatArray:
+    values = vectors.astype(np.float64)
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    units: FloatArray = np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)
+    return units

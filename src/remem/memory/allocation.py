@@ -1,0 +1,126 @@
+"""From an action to whole-number quotas: feasible shares, the decision, who may hold how much (protocol 2.2-2.6)."""
+
+from collections.abc import Mapping, Sequence
+
+from remem.errors import InputError
+from remem.types import Action, Allocation, Decision, Group, State
+
+TENTHS = range(1, 10)
+
+
+def old_memory(budget: int, tenths: int) -> int:
+    """|M_old| of a share in tenths."""
+    return (budget * tenths + 5) // 10
+
+
+def feasible_tenths(budget: int, *, old_classes: int, new_classes: int, arriving: int) -> tuple[int, ...]:
+    """Old shares that leave one sample for every class and no whole step of new memory empty (protocol 2.2)."""
+    lowest = max((t for t in TENTHS if budget - old_memory(budget, t) >= arriving), default=TENTHS[0])
+    return tuple(t for t in TENTHS if t >= lowest and old_classes <= old_memory(budget, t) <= budget - new_classes)
+
+
+def decide(state: State, action: Action) -> Decision:
+    """The action as it is carried out: an infeasible one becomes the nearest feasible one and is marked `clamped`."""
+    classes = state.old_classes + state.new_classes
+    if state.budget < classes:
+        raise InputError(
+            f"budget: {state.budget} samples are less than one for each of the {classes} classes of phases "
+            f"0 to {state.phase}"
+        )
+    if action.level2_tenths not in TENTHS:
+        raise InputError(f"action: got level 2 of {action.level2_tenths} tenths, expected 1 to 9")
+    level2 = action.level2_tenths / 10 if state.splits else None
+    if action.old_tenths is not None and action.old_total is None:
+        return _decide_share(state, action.old_tenths, level2)
+    if action.old_total is not None and action.old_tenths is None:
+        old_total = _within_floors(state, action.old_total)
+        tenths = _nearest_tenth(old_total, state.budget)
+        clamped = old_total != action.old_total
+        return Decision(old_total, old_total / state.budget, tenths, None, level2, clamped)
+    raise InputError(f"action: got {action}, expected either old_tenths or old_total")
+
+
+def _decide_share(state: State, wanted: int, level2: float | None) -> Decision:
+    if state.feasible:
+        tenths = min(state.feasible, key=lambda t: (abs(t - wanted), t))
+        old_total, clamped = old_memory(state.budget, tenths), tenths != wanted
+    else:
+        old_total, clamped = _within_floors(state, old_memory(state.budget, wanted)), True
+        tenths = _nearest_tenth(old_total, state.budget)
+    # From i = 2 on level 1 is the change, so that its sum over the phases is always the nominal share.
+    level1 = tenths if state.phase == 1 else tenths - state.old_tenths
+    return Decision(old_total, tenths / 10, tenths, level1 / 10, level2, clamped)
+
+
+def _within_floors(state: State, old_total: int) -> int:
+    return min(max(old_total, state.old_classes), state.budget - state.new_classes)
+
+
+def _nearest_tenth(old_total: int, budget: int) -> int:
+    return min(TENTHS, key=lambda t: (abs(10 * old_total - t * budget), t))
+
+
+def apportion(total: int, weights: Sequence[int], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
+    """Bounded largest remainder, exact: floors of clip(lam w, l, u), the rest by remainder, ties to the lower index."""
+    if any(w < 1 for w in weights) or not sum(lower) <= total <= sum(upper):
+        raise ValueError(f"cannot apportion {total} between {sum(lower)} and {sum(upper)} with weights {weights}")
+    quotas = [0] * len(weights)
+    free, rest = list(range(len(weights))), total
+    while True:
+        scale = sum(weights[i] for i in free)  # lam = rest / scale if no bound binds any more
+        low = {i: lower[i] for i in free if rest * weights[i] < lower[i] * scale}
+        high = {i: upper[i] for i in free if rest * weights[i] > upper[i] * scale}
+        missing = sum(bound * scale - rest * weights[i] for i, bound in low.items())
+        excess = sum(rest * weights[i] - bound * scale for i, bound in high.items())
+        # Where clipping gives out too much the true lam is smaller, so who is low now stays low; and the reverse.
+        settled = (low if missing >= excess else {}) | (high if excess >= missing else {})
+        if not settled:
+            break
+        for i, bound in settled.items():
+            quotas[i] = bound
+            rest -= bound
+        free = [i for i in free if i not in settled]
+    for i in free:
+        quotas[i] = rest * weights[i] // scale
+    by_remainder = sorted(free, key=lambda i: -(rest * weights[i] % scale))
+    for i in by_remainder[: total - sum(quotas)]:
+        quotas[i] += 1
+    return quotas
+
+
+def allocate(
+    budget: int, decision: Decision, groups: Sequence[Group], *, held: Mapping[int, int], arriving: Mapping[int, int]
+) -> Allocation:
+    """Quotas of one phase, M_old -> phases -> halves -> classes; unused memory flows to the other side."""
+    held_total, arriving_total = sum(held.values()), sum(arriving.values())
+    new_total = min(budget - min(decision.old_total, held_total), arriving_total)
+    old_total = min(budget - new_total, held_total)
+
+    old: dict[int, int] = {}
+    phases = [group.classes for group in groups]
+    for group, quota in zip(groups, _share_out(old_total, [len(p) for p in phases], phases, held), strict=True):
+        old.update(_split_phase(quota, group, held))
+    labels = sorted(arriving)
+    new = _share_out(new_total, [1] * len(labels), [(label,) for label in labels], arriving)
+    return Allocation(budget, decision, dict(sorted(old.items())), dict(zip(labels, new, strict=True)))
+
+
+def _split_phase(quota: int, group: Group, held: Mapping[int, int]) -> dict[int, int]:
+    tenths = group.level2_tenths
+    weighted = [(tenths * len(group.hard), group.hard), ((10 - tenths) * len(group.easy), group.easy)]
+    # Ties by class order: the half with the earlier class comes first.
+    halves = sorted((tuple(sorted(classes)), weight) for weight, classes in weighted if classes)
+    quotas = _share_out(quota, [weight for _, weight in halves], [classes for classes, _ in halves], held)
+    result: dict[int, int] = {}
+    for (classes, _), part in zip(halves, quotas, strict=True):
+        even = _share_out(part, [1] * len(classes), [(label,) for label in classes], held)
+        result.update(zip(classes, even, strict=True))
+    return result
+
+
+def _share_out(
+    total: int, weights: Sequence[int], parts: Sequence[tuple[int, ...]], available: Mapping[int, int]
+) -> list[int]:
+    """Apportion among sets of classes: at least one sample per class beneath, at most what exists beneath."""
+    upper = [sum(available[label] for label in part) for part in parts]
+    return apportion(total, weights, [len(part) for part in parts], upper)

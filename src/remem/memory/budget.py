@@ -1,0 +1,114 @@
+"""How many samples may be held at the same time: what users write, and the number that it means in each phase."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator
+
+from remem.errors import InputError
+
+EXEMPLARS_PER_CLASS = 20  # protocol 1: the default exemplar part E is 20 x all classes of the scenario
+
+_EXPECTED = "expected a number of samples (7000), bytes (bytes:64MB, bytes:64MiB) or growing:K (growing:20)"
+_PREFIXES = "kmgt"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(?:([kmgt])(i?)b|b)?", re.IGNORECASE | re.ASCII)
+_COUNT = re.compile(r"\d+", re.ASCII)
+
+
+class BudgetSpec(NamedTuple):
+    """A budget as written: a number of samples, of bytes, or of exemplars per old class."""
+
+    kind: Literal["fixed", "bytes", "growing"]
+    amount: int
+
+
+class PhaseFacts(NamedTuple):
+    """What the arithmetic needs to know about one phase, counted from the data."""
+
+    classes: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """M and E of a scenario (protocol 1): `fixed` M samples, or `growing` by k samples per old class."""
+
+    kind: Literal["fixed", "growing"]
+    amount: int  # M, or k
+    exemplars: int = 0  # E of a fixed budget; a growing one derives it
+
+    def total(self, old_classes: int, arriving: int) -> int:
+        """M_i of a phase i >= 1 that brings `arriving` training samples."""
+        return self.amount if self.kind == "fixed" else self.amount * old_classes + arriving
+
+    def exemplar_part(self, old_classes: int) -> int:
+        """E: the part of M_i that the conventional scheme gives to old classes."""
+        return self.exemplars if self.kind == "fixed" else self.amount * old_classes
+
+
+class MemorySettings(BaseModel):
+    """The `memory` section of a config."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget: StrictInt | str | None = None
+    exemplars: int | None = Field(default=None, ge=1)
+    selection: str = "herding"
+
+    @field_validator("budget")
+    @classmethod
+    def _is_readable(cls, budget: int | str | None) -> int | str | None:
+        parse_budget(budget)
+        return budget
+
+
+def parse_budget(text: str | int | None) -> BudgetSpec | None:
+    """Read `7000`, `bytes:64MB` or `growing:20`; None stays None and means the default of `resolve`."""
+    if text is None:
+        return None
+    kind, colon, amount = str(text).strip().partition(":")
+    spec: BudgetSpec | None = None
+    if not colon and _COUNT.fullmatch(kind):
+        spec = BudgetSpec("fixed", int(kind))
+    elif kind == "growing" and _COUNT.fullmatch(amount):
+        spec = BudgetSpec("growing", int(amount))
+    elif kind == "bytes" and (size := _SIZE.fullmatch(amount)):
+        number, prefix, binary = size.groups()
+        power = _PREFIXES.index(prefix.lower()) + 1 if prefix else 0
+        spec = BudgetSpec("bytes", int(Fraction(number) * (1024 if binary else 1000) ** power))
+    if spec is None or spec.amount < 1:
+        raise InputError(f"budget: '{text}' is not a budget; {_EXPECTED}")
+    return spec
+
+
+def resolve(spec: BudgetSpec | None, exemplars: int | None, phases: Sequence[PhaseFacts], *, row_bytes: int) -> Budget:
+    """Turn what was written into M and E for these phases; refuse a budget without room for one sample per class."""
+    if exemplars is not None and exemplars < 1:
+        raise InputError(f"exemplars: got {exemplars}, expected a whole number of at least 1")
+    if spec is not None and spec.kind == "growing":
+        if exemplars is not None:
+            raise InputError(f"exemplars: got {exemplars}, but growing:{spec.amount} sets them; give one of the two")
+        budget = Budget("growing", spec.amount)
+    else:
+        classes = sum(phase.classes for phase in phases)
+        part = EXEMPLARS_PER_CLASS * classes if exemplars is None else exemplars
+        budget = Budget("fixed", _fixed_total(spec, part, phases, row_bytes), part)
+    for index in range(1, len(phases)) if budget.kind == "growing" else [len(phases) - 1]:
+        seen = sum(phase.classes for phase in phases[: index + 1])
+        total = budget.total(seen - phases[index].classes, phases[index].samples)
+        if total < seen:
+            origin = f" ({spec.amount} bytes of {row_bytes} a sample)" if spec and spec.kind == "bytes" else ""
+            raise InputError(
+                f"budget: {total} samples{origin} are less than one for each of the {seen} classes "
+                f"of phases 0 to {index}"
+            )
+    return budget
+
+
+def _fixed_total(spec: BudgetSpec | None, exemplars: int, phases: Sequence[PhaseFacts], row_bytes: int) -> int:
+    if spec is None:
+        return exemplars + max((phase.samples for phase in phases[1:]), default=0)
+    return spec.amount // row_bytes if spec.kind == "bytes" else spec.amount

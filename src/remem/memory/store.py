@@ -1,0 +1,187 @@
+"""The rows that are held, by class, under a bound that every load checks; and a view that raises on all other rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remem.errors import BudgetError, DamagedFileError, NotHeldError
+from remem.types import IntArray, Reader, Samples, Values
+
+_UNSEEN, _HELD, _FREED = 0, 1, 2
+_NO_BOUND = -1  # in exported states, which are whole numbers only
+
+
+class Memory:
+    """Held rows of every class, ranked best first once the class is old, so that shrinking is slicing."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, IntArray] = {}
+        self._ranked: set[int] = set()
+        self._status: NDArray[np.uint8] = np.zeros(1, np.uint8)  # by row number; grows with the largest row
+        self._total = 0
+        self._bound: int | None = None
+        self._peak = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @property
+    def bound(self) -> int | None:
+        return self._bound
+
+    @property
+    def peak(self) -> int:
+        """The most samples held at the same time since a bound binds."""
+        return self._peak
+
+    def counts(self) -> dict[int, int]:
+        return {label: len(self._rows[label]) for label in sorted(self._rows)}
+
+    def rows(self, label: int) -> IntArray:
+        """The held rows of a class, in stored order."""
+        return self._rows[label].copy()
+
+    def samples(self) -> Samples:
+        """All that is held: by class order, then in stored order."""
+        counts = self.counts()
+        rows = [self._rows[label] for label in counts]
+        labels = np.repeat(np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64))
+        return Samples(np.concatenate(rows) if rows else np.empty(0, np.int64), labels)
+
+    def holds(self, rows: IntArray) -> NDArray[np.bool_]:
+        known = (rows >= 0) & (rows < len(self._status))
+        held: NDArray[np.bool_] = known & (self._status[np.where(known, rows, 0)] == _HELD)
+        return held
+
+    def open(self, bound: int | None) -> None:
+        """Let this bound bind from now on; None only before the first one, since phase 0 alone is exempt."""
+        if bound is None and self._bound is not None:
+            raise BudgetError(f"the budget of {self._bound} samples cannot be lifted: only phase 0 is exempt")
+        if bound is not None and self._total > bound:
+            raise BudgetError(f"{self._total} samples are held, but the budget is {bound}")
+        self._bound = bound
+        self._note_peak()
+
+    def load(self, label: int, rows: IntArray) -> None:
+        """Hold more rows of a new class; refused if too many, or if a row was ever held before."""
+        rows = np.array(rows, np.int64)
+        if self._bound is not None and self._total + len(rows) > self._bound:
+            raise BudgetError(
+                f"loading {len(rows)} samples of class {label} would hold {self._total + len(rows)} at the same time, "
+                f"but the budget is {self._bound}"
+            )
+        if label in self._ranked:
+            raise ValueError(f"class {label} is ranked already: old classes never return")
+        self._take(rows)
+        self._rows[label] = np.concatenate([self._rows.get(label, np.empty(0, np.int64)), rows])
+        self._total += len(rows)
+        self._note_peak()
+
+    def rank(self, label: int, order: IntArray) -> None:
+        """Put a class's rows in order, best first, once and for ever; `order` holds positions in stored order."""
+        rows = self._rows[label]
+        if label in self._ranked:
+            raise ValueError(f"class {label} is ranked already, and a ranking never changes")
+        if not np.array_equal(np.sort(order), np.arange(len(rows))):
+            raise ValueError(f"the order of class {label} is not a permutation of its {len(rows)} held rows")
+        self._rows[label] = rows[order]
+        self._ranked.add(label)
+
+    def cut(self, quotas: Mapping[int, int]) -> IntArray:
+        """Keep the best of each class up to its quota and free the rest, for ever; returns the freed rows."""
+        for label, quota in quotas.items():
+            if label not in self._ranked:
+                raise ValueError(f"class {label} must be ranked before it is cut")
+            if not 0 <= quota <= len(self._rows[label]):
+                raise ValueError(f"class {label} holds {len(self._rows[label])} rows, which cannot be cut to {quota}")
+        freed = [self._rows[label][quota:] for label, quota in quotas.items()]
+        for label, quota in quotas.items():
+            self._rows[label] = self._rows[label][:quota].copy()
+        rows = np.concatenate(freed) if freed else np.empty(0, np.int64)
+        self._status[rows] = _FREED
+        self._total -= len(rows)
+        return rows
+
+    def replace(self, label: int, old_row: int, new_row: int) -> None:
+        """A refined row takes the place and rank of its original, which is freed."""
+        places = np.flatnonzero(self._rows[label] == old_row)
+        if not len(places):
+            raise NotHeldError(f"row {old_row} of class {label} is not held, so nothing can replace it")
+        self._take(np.array([new_row], np.int64))
+        self._rows[label][places[0]] = new_row
+        self._status[old_row] = _FREED
+
+    def _take(self, rows: IntArray) -> None:
+        """Mark rows as held, provided that none ever was."""
+        if not len(rows):
+            return
+        if rows.min() < 0 or len(np.unique(rows)) < len(rows):
+            raise ValueError("rows to load must be distinct and not negative")
+        if rows.max() >= len(self._status):
+            grown = np.zeros(max(2 * len(self._status), int(rows.max()) + 1), np.uint8)
+            grown[: len(self._status)] = self._status
+            self._status = grown
+        taken = np.flatnonzero(self._status[rows] != _UNSEEN)
+        if len(taken):
+            row = int(rows[taken[0]])
+            raise NotHeldError(
+                f"row {row} is held already" if self._status[row] == _HELD else f"row {row} was freed and is gone"
+            )
+        self._status[rows] = _HELD
+
+    def _note_peak(self) -> None:
+        if self._bound is not None:
+            self._peak = max(self._peak, self._total)
+
+    def state(self) -> dict[str, IntArray]:
+        """All that is needed to go on exactly, as int64 arrays."""
+        counts = self.counts()
+        bits = np.packbits(self._status == _FREED, bitorder="little")
+        words = np.zeros(-(-len(bits) // 8) * 8, np.uint8)
+        words[: len(bits)] = bits
+        return {
+            "labels": np.array(list(counts), np.int64),
+            "counts": np.array(list(counts.values()), np.int64),
+            "rows": self.samples().rows,
+            "ranked": np.array(sorted(self._ranked), np.int64),
+            "freed": np.trim_zeros(words.view("<i8").astype(np.int64), "b"),  # one bit per row number
+            "bound": np.array([_NO_BOUND if self._bound is None else self._bound, self._peak], np.int64),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, IntArray]) -> Self:
+        """The memory that `state` was taken from."""
+        memory = cls()
+        try:
+            bits = np.unpackbits(state["freed"].astype("<i8").view(np.uint8), bitorder="little")
+            memory._status = np.append(bits * np.uint8(_FREED), np.uint8(_UNSEEN))
+            counts = state["counts"].tolist()
+            if min(counts, default=0) < 0 or sum(counts) != len(state["rows"]):
+                raise ValueError("rows and counts do not match")
+            parts = np.split(state["rows"], np.cumsum(state["counts"]))[:-1]
+            for label, rows in zip(state["labels"].tolist(), parts, strict=True):
+                memory.load(label, rows)
+            memory._ranked = set(state["ranked"].tolist())
+            bound, memory._peak = state["bound"].tolist()
+            memory.open(None if bound == _NO_BOUND else bound)
+        except (KeyError, ValueError, BudgetError, NotHeldError) as error:
+            raise DamagedFileError(f"memory state: {error}") from error
+        return memory
+
+
+@dataclass(frozen=True)
+class HeldView:
+    """A reader that gives out held rows only (protocol 1: learners see nothing else)."""
+
+    memory: Memory
+    reader: Reader
+
+    def read(self, rows: IntArray) -> Values:
+        held = self.memory.holds(rows)
+        if not held.all():
+            raise NotHeldError(f"row {int(rows[np.argmin(held)])} is not held")
+        return self.reader.read(rows)

@@ -1,0 +1,49 @@
+"""`icarl`: distillation and nearest-mean readout (Rebuffi et al.), softmax as in the paper's tables or sigmoid."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from remem.methods.losses import classify, distil, sigmoid_targets
+from remem.methods.method import METHODS, Method, MethodEntry, MethodSettings, PhaseFacts, Readout
+from remem.methods.stage import Losses, Objective
+from remem.nets.contract import Output
+from remem.nets.heads import HeadSettings
+from remem.nets.network import Network
+
+
+class IcarlSettings(MethodSettings):
+    """Settings of `icarl`."""
+
+    name: str = "icarl"
+    loss: Literal["softmax", "sigmoid"] = "softmax"
+    temperature: float = 2.0
+    weight: float = 1.0
+    head: Literal["linear", "cosine"] = "linear"
+
+
+class Icarl(Method):
+    """Classification and distillation losses on exemplars and new data; classes by their nearest mean."""
+
+    readout: Readout = "nme"
+
+    def __init__(self, settings: IcarlSettings) -> None:
+        self.head = HeadSettings(name=settings.head)
+        self._settings = settings
+
+    def objective(self, facts: PhaseFacts, network: Network) -> Objective:
+        settings = self._settings
+
+        def sigmoid(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+            return {"sigmoid": sigmoid_targets(output.logits, labels, None if teacher is None else teacher.logits)}
+
+        def softmax(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+            terms = {"classify": classify(output.logits, labels)}
+            if teacher is not None:
+                terms["distil"] = settings.weight * distil(output.logits, teacher.logits, settings.temperature)
+            return terms
+
+        return sigmoid if settings.loss == "sigmoid" else softmax
+
+
+METHODS.add("icarl", MethodEntry("cross-entropy and distillation, nearest-mean readout", IcarlSettings, Icarl))

@@ -1,0 +1,140 @@
+"""The learner: one network through all phases. Grows it, keeps its teacher, and runs the method's Stages."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from remem.data.batches import batches, prefetched
+from remem.methods.describe import CHUNK, Described, describe
+from remem.methods.loop import Workshop, run_stage
+from remem.methods.method import Method, PhaseFacts
+from remem.methods.settings import FinetuneSettings
+from remem.nets.network import Network
+from remem.selection.ranking import Rank
+from remem.types import IntArray, Phase, Reader, Samples
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a learner is made of: network, method, fine-tuning, and how new samples are ranked for it."""
+
+    build: Callable[[int], Network]  # seed of the weights -> a network with no class yet
+    measures: bool  # whether mean and deviation of the inputs are measured on phase 0
+    method: Method
+    finetune: FinetuneSettings
+    rank: Rank
+
+
+class Learner:
+    """Trains on what is held and describes samples; all that it keeps between phases is its network."""
+
+    def __init__(self, recipe: Recipe, shop: Workshop) -> None:
+        self._recipe = recipe
+        self._shop = shop
+        self._network: Network | None = None
+
+    @property
+    def method(self) -> Method:
+        return self._recipe.method
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether a mirror image of a sample shows the same class."""
+        return self._shop.plan.flip
+
+    @property
+    def network(self) -> Network:
+        assert self._network is not None, "the learner has not seen phase 0"
+        return self._network
+
+    def fit(self, phase: Phase, held: Samples, reader: Reader) -> None:
+        """Trains phase i on what is held, starting from the model of phase i-1 (Algorithm 1, line 18)."""
+        method, finetune, teacher = self.method, self._recipe.finetune, None
+        facts = PhaseFacts(phase.index, old_classes=phase.classes[0], new_classes=len(phase.classes))
+        if phase.index == 0 or method.restarts:
+            self._adopt(self._fresh(facts, held, reader))
+        else:
+            teacher = self._freeze()
+            self.network.head.grow(facts.new_classes, self._generator(phase.index, "head"))
+        network = self.network
+        method.begin(network, facts, lambda samples: self.describe(reader, samples))
+        stages = method.stages(facts, network, held, self._shop.settings)
+        for stage in stages:
+            run_stage(stage, network, reader, self._shop, phase=phase.index, teacher=teacher)
+        if phase.index > 0 and method.regime == "budget" and finetune.epochs > 0:
+            balanced = method.balanced(stages[0], self._balance(phase, held, reader), finetune)
+            run_stage(balanced, network, reader, self._shop, phase=phase.index, teacher=teacher)
+
+    def describe(self, reader: Reader, samples: Samples, *, mirrored: bool = False) -> Described:
+        """Features and logits under the evaluation transform."""
+        shop = self._shop
+        return describe(self.network, reader, samples, plan=shop.plan, fabric=shop.fabric, mirrored=mirrored)
+
+    def rank(self, reader: Reader, held: Samples, phase: int, purpose: str) -> tuple[Described, dict[int, IntArray]]:
+        """What the network says of samples, and by class the positions of its samples, best first by the selection."""
+        described = self.describe(reader, held)
+        labels = np.unique(held.labels)
+        groups = [np.flatnonzero(held.labels == label) for label in labels]
+        ranking = self._recipe.rank(described.features, groups, self._shop.streams.numpy(phase, purpose))
+        orders = (np.searchsorted(group, best) for group, best in zip(groups, ranking, strict=True))
+        return described, dict(zip(labels.tolist(), orders, strict=True))
+
+    def state(self) -> dict[str, Tensor]:
+        """A copy of the weights: all that a learner carries from one phase to the next."""
+        return {name: value.detach().cpu().contiguous().clone() for name, value in self.network.state_dict().items()}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Takes over weights from `state()`, of any phase."""
+        network = self._recipe.build(0)
+        network.restore(state)
+        self._adopt(network)
+
+    def _fresh(self, facts: PhaseFacts, held: Samples, reader: Reader) -> Network:
+        network = self._recipe.build(self._shop.streams.integer(facts.index, "weights"))
+        if self._recipe.measures:
+            mean, deviation = measure(reader, held)
+            network.mean.copy_(torch.from_numpy(mean))
+            network.std.copy_(torch.from_numpy(deviation))
+        network.head.grow(facts.old_classes + facts.new_classes, self._generator(facts.index, "head"))
+        return network
+
+    def _adopt(self, network: Network) -> None:
+        # Channels last: pictures arrive so, and convolutions on a CPU run about a third faster.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._shop.fabric.to_device(network)
+        self._network = network
+
+    def _freeze(self) -> Network:
+        """The teacher: the model of the phase before, which never changes again."""
+        teacher = copy.deepcopy(self.network)
+        teacher.eval()
+        return teacher.requires_grad_(False)
+
+    def _balance(self, phase: Phase, held: Samples, reader: Reader) -> Samples:
+        """All old exemplars, and of each new class as many herded samples as an old class has on average."""
+        is_new = held.labels >= phase.classes[0]
+        old_total, old_classes = int((~is_new).sum()), phase.classes[0]
+        quota = (2 * old_total + old_classes) // (2 * old_classes)  # rounded half up
+        new = Samples(held.rows[is_new], held.labels[is_new])
+        _, ranking = self.rank(reader, new, phase.index, "balance")
+        best = [np.flatnonzero(new.labels == label)[order[:quota]] for label, order in ranking.items()]
+        chosen = np.concatenate([np.flatnonzero(~is_new), np.flatnonzero(is_new)[np.concatenate(best)]])
+        return Samples(held.rows[chosen], held.labels[chosen])
+
+    def _generator(self, phase: int, purpose: str) -> torch.Generator:
+        return torch.Generator().manual_seed(self._shop.streams.integer(phase, purpose))
+
+
+def measure(reader: Reader, samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation per channel (images, 0..255) or per dimension (vectors), in one pass."""
+    count, total, squares = 0, np.zeros(1), np.zeros(1)
+    for values, _ in prefetched(reader, batches(samples, CHUNK, None)):
+        flat = values.reshape(-1, values.shape[-1]).astype(np.float64)
+        count, total, squares = count + len(flat), total + flat.sum(0), squares + (flat**2).sum(0)
+    mean = total / count
+    return mean, np.sqrt(np.maximum(squares / count - mean**2, 0.0))

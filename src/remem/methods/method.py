@@ -1,0 +1,89 @@
+"""What a method is: a head, a readout, and the Stages of a phase. Methods hold no weights and no data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from remem.methods.describe import Described
+from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.stage import Objective, Stage, whole
+from remem.nets.heads import HeadSettings
+from remem.nets.network import Network
+from remem.registry import Registry
+from remem.types import Samples
+
+Describe = Callable[[Samples], Described]
+"""Features and logits of held samples under the current network, evaluation transform."""
+
+Readout = Literal["cnn", "nme"]
+Regime = Literal["budget", "none", "all"]
+"""What of the past is held: a share of the budget, nothing (exemplar-free), or everything (the upper line)."""
+
+
+class MethodSettings(BaseModel):
+    """Settings that every method has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "icarl"
+
+
+@dataclass(frozen=True)
+class PhaseFacts:
+    """What a method may know about the phase that it plans."""
+
+    index: int
+    old_classes: int
+    new_classes: int
+
+
+class Method:
+    """Base of all methods: cross-entropy on what is held, one main stage, all parameters."""
+
+    head: HeadSettings = HeadSettings(name="linear")
+    readout: Readout = "cnn"
+    regime: Regime = "budget"
+    restarts: bool = False  # train every phase from fresh weights
+
+    def begin(self, network: Network, facts: PhaseFacts, describe: Describe) -> None:
+        """After the head has grown and before training, e.g. to imprint the new rows."""
+
+    def objective(self, facts: PhaseFacts, network: Network) -> Objective:
+        raise NotImplementedError  # every method has its own loss
+
+    def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
+        """The phase's training, in order; the balanced fine-tuning follows by itself."""
+        first = facts.index == 0 or self.restarts
+        return [
+            Stage(
+                name="main",
+                samples=held,
+                objective=self.objective(facts, network),
+                groups=whole(network),
+                epochs=train.epochs,
+                rate=train.rate if first else train.rate_later,
+                schedule=train.schedule,
+                needs_teacher=facts.index > 0,
+            )
+        ]
+
+    def balanced(self, main: Stage, samples: Samples, settings: FinetuneSettings) -> Stage:
+        """The balanced fine-tuning: the phase's loss at a tenth of its rate (protocol 2.7)."""
+        rate = main.rate * settings.rate_factor
+        return replace(
+            main, name="balanced", samples=samples, epochs=settings.epochs, rate=rate, schedule=settings.schedule
+        )
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A registered method: one line about it, its settings, and how it is made from them."""
+
+    summary: str
+    settings: type[MethodSettings]
+    build: Callable[..., Method]
+
+
+METHODS: Registry[MethodEntry] = Registry("method")

@@ -1,0 +1,1 @@
+"""Backbones and heads that grow; every network returns features, maps, scores and logits from one forward."""

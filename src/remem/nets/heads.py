@@ -1,0 +1,165 @@
+"""Classifiers over features: linear, cosine, and proxies with local similarity. Rows of old and new classes are two
+parameters, so that freezing the old embeddings is leaving a parameter out."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from remem.registry import Registry
+
+
+class HeadSettings(BaseModel):
+    """Which classifier, and its constants."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "cosine"
+    scale: float = 1.0  # initial value of the learned scale (sigma of LUCIR, eta of PODNet)
+    proxies: Annotated[int, Field(ge=1)] = 10  # per class
+
+
+class Head(nn.Module):
+    """Rows for classes of earlier phases (`old`) and of this phase (`new`), both (classes, *row shape)."""
+
+    def __init__(self, row: tuple[int, ...]) -> None:
+        super().__init__()
+        self.row = row
+        self.old = nn.Parameter(torch.empty(0, *row))
+        self.new = nn.Parameter(torch.empty(0, *row))
+
+    @property
+    def classes(self) -> int:
+        return len(self.old) + len(self.new)
+
+    def old_parameters(self) -> list[nn.Parameter]:
+        """What belongs to earlier phases; a method that freezes old embeddings leaves these out."""
+        return [self.old]
+
+    def new_parameters(self) -> list[nn.Parameter]:
+        return [self.new]
+
+    def grow(self, new_classes: int, generator: torch.Generator) -> None:
+        """This phase's rows join the old ones; fresh rows come from the (CPU) generator, whatever the device."""
+        fresh = self.fresh(new_classes, generator)
+        self.old = nn.Parameter(torch.cat((self.old, self.new)).detach())
+        self.new = nn.Parameter(fresh.to(self.old))
+
+    def grow_to(self, old: int, new: int) -> None:
+        """Rows of these sizes, to be filled by load_state_dict."""
+        self.old = nn.Parameter(self.old.new_zeros(old, *self.row))
+        self.new = nn.Parameter(self.old.new_zeros(new, *self.row))
+
+    def imprint(self, rows: Tensor) -> None:
+        """Sets the rows of this phase's classes."""
+        if rows.shape != self.new.shape:
+            raise ValueError(f"rows to imprint have shape {tuple(rows.shape)}, expected {tuple(self.new.shape)}")
+        with torch.no_grad():
+            self.new.copy_(rows)
+
+    def rows(self) -> Tensor:
+        return torch.cat((self.old, self.new)).float()
+
+    def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
+        raise NotImplementedError
+
+    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (n, d) -> scores and logits, both (n, C), in float32 whatever the autocast around."""
+        with torch.autocast(features.device.type, enabled=False):
+            return self.score(features.float())
+
+
+class LinearHead(Head):
+    """Weight and bias; scores and logits are the same."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__((width,))
+        self.old_bias = nn.Parameter(torch.empty(0))
+        self.new_bias = nn.Parameter(torch.empty(0))
+
+    def old_parameters(self) -> list[nn.Parameter]:
+        return [self.old, self.old_bias]
+
+    def new_parameters(self) -> list[nn.Parameter]:
+        return [self.new, self.new_bias]
+
+    def grow(self, new_classes: int, generator: torch.Generator) -> None:
+        super().grow(new_classes, generator)
+        self.old_bias = nn.Parameter(torch.cat((self.old_bias, self.new_bias)).detach())
+        self.new_bias = nn.Parameter(self.old_bias.new_zeros(new_classes))
+
+    def grow_to(self, old: int, new: int) -> None:
+        super().grow_to(old, new)
+        self.old_bias = nn.Parameter(self.old_bias.new_zeros(old))
+        self.new_bias = nn.Parameter(self.old_bias.new_zeros(new))
+
+    def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
+        # Kaiming-uniform for a linear layer
+        return uniform((classes, *self.row), math.sqrt(3 / self.row[-1]), generator)
+
+    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        logits = F.linear(features, self.rows(), torch.cat((self.old_bias, self.new_bias)).float())
+        return logits, logits
+
+
+class CosineHead(Head):
+    """LUCIR's classifier: cosines as scores, one learned scale sigma for the logits."""
+
+    def __init__(self, width: int, scale: float = 1.0) -> None:
+        super().__init__((width,))
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
+        return uniform((classes, *self.row), 1 / math.sqrt(self.row[-1]), generator)
+
+    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        scores = F.linear(F.normalize(features), F.normalize(self.rows()))
+        return scores, self.scale.float() * scores
+
+
+class ProxyHead(Head):
+    """PODNet's local similarity classifier: several proxies per class, a learned scale eta for the logits."""
+
+    def __init__(self, width: int, proxies: int = 10, scale: float = 1.0) -> None:
+        super().__init__((proxies, width))
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
+        # Kaiming-normal for a linear layer
+        return torch.randn(classes, *self.row, generator=generator) / math.sqrt(self.row[-1])
+
+    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        proxies = F.normalize(self.rows(), dim=-1).flatten(0, 1)  # (C k, d)
+        cosines = F.linear(F.normalize(features), proxies).unflatten(1, (self.classes, self.row[0]))
+        similarity = 2 * cosines - 2  # minus the squared distance of the two unit vectors
+        scores = (similarity.softmax(dim=2) * similarity).sum(dim=2)
+        return scores, self.scale.float() * scores
+
+
+def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
+    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+
+@dataclass(frozen=True)
+class HeadEntry:
+    """A registered classifier; `build` takes the settings and the number of features, and holds no class yet."""
+
+    summary: str
+    build: Callable[[HeadSettings, int], Head]
+
+
+HEADS: Registry[HeadEntry] = Registry("head")
+HEADS.add("linear", HeadEntry("weight and bias", lambda settings, width: LinearHead(width)))
+HEADS.add("cosine", HeadEntry("cosines and one learned scale (LUCIR)", lambda s, width: CosineHead(width, s.scale)))
+HEADS.add(
+    "proxies",
+    HeadEntry("local similarity to several proxies per class (PODNet)", lambda s, d: ProxyHead(d, s.proxies, s.scale)),
+)

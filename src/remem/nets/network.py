@@ -1,0 +1,106 @@
+"""The whole network: normalisation, backbone and head in one `forward`, and how it is built from names or modules."""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from remem.errors import InputError
+from remem.nets import mlp, resnet18, resnet32, small  # noqa: F401  (they register the backbones)
+from remem.nets.contract import Backbone, Features, NetSettings, Output, build_backbone
+from remem.nets.heads import HEADS, Head, HeadSettings
+
+
+class Network(nn.Module):
+    """Raw samples in, everything a loss may want out: only `forward` runs under Fabric's autocast."""
+
+    mean: Tensor  # (c,) on the scale 0..255, or (d,) for vectors
+    std: Tensor
+
+    def __init__(self, backbone: Backbone, head: Head, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Output:
+        """Images (n, c, h, w) with values 0..255, or vectors (n, d); float32."""
+        features: Features = self.backbone(self.normalised(x))
+        vector = features.vector.float()
+        scores, logits = self.head(vector)
+        return Output(vector, features.maps, scores, logits)
+
+    def normalised(self, x: Tensor) -> Tensor:
+        per_channel = (-1,) + (1,) * (x.dim() - 2)
+        # a dimension that never varies carries nothing; dividing by its 0 would make it nan
+        std = torch.where(self.std > 0, self.std, 1.0)
+        return (x - self.mean.view(per_channel)) / std.view(per_channel)
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Loads a state dict of any phase: the head takes the sizes that the state has."""
+        self.head.grow_to(len(state["head.old"]), len(state["head.new"]))
+        self.load_state_dict(state)
+
+
+class Adopted(Backbone):
+    """A user's own module as a backbone of one level; it sees normalised samples."""
+
+    stage_relu = False
+
+    def __init__(self, module: nn.Module, width: int) -> None:
+        super().__init__()
+        self.levels = nn.ModuleList([module])
+        self.width = width
+
+    def pool(self, x: Tensor) -> Tensor:
+        return x
+
+    def forward(self, x: Tensor) -> Features:
+        result = self.levels[0](x)
+        return result if isinstance(result, Features) else Features(result, ())
+
+
+def adopt(module: nn.Module, shape: tuple[int, ...]) -> Backbone:
+    """A copy of a module that returns (n, d) or `Features`; one trial pass, on another copy, finds d."""
+    if isinstance(module, Backbone):
+        return copy.deepcopy(module)
+    name = type(module).__name__
+    size = (shape[-1], *shape[:-1])  # rows are (h, w, c), networks take (c, h, w); (d,) stays
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            result = copy.deepcopy(module).cpu().eval()(torch.zeros(2, *size, device="cpu"))
+    except Exception as error:  # the module is the user's: it may raise anything
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"backbone: {name} failed on an input of shape {(2, *size)}: {line}") from error
+    vector = result.vector if isinstance(result, Features) else result
+    if not isinstance(vector, Tensor) or vector.dim() != 2 or len(vector) != 2:
+        came = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
+        raise InputError(f"backbone: {name} returned {came} for 2 samples, expected a tensor of shape (2, d)")
+    return Adopted(copy.deepcopy(module), width=vector.shape[1])
+
+
+def build_network(
+    net: NetSettings | nn.Module,
+    shape: tuple[int, ...],
+    head: HeadSettings,
+    seed: int,
+    *,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Network:
+    """A network for rows of this shape, with no class yet. Equal seeds give equal weights; no global state changes.
+
+    Without `mean` and `std`, images are brought to [0, 1] and vectors stay as they are.
+    """
+    channels = shape[-1]
+    mean = (0.0,) * channels if mean is None else mean
+    std = (255.0 if len(shape) == 3 else 1.0,) * channels if std is None else std
+    for field, values in (("mean", mean), ("std", std)):
+        if len(values) != channels:
+            raise InputError(f"{field}: {len(values)} values given, expected {channels} for rows of shape {shape}")
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would touch the accelerators' generators too
+        backbone = adopt(net, shape) if isinstance(net, nn.Module) else build_backbone(net, shape)
+        return Network(backbone, HEADS[head.name].build(head, backbone.width), mean, std)

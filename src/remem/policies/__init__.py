@@ -1,0 +1,1 @@
+"""State -> action. Policies see no data and no model."""

@@ -1,0 +1,23 @@
+"""One old share for all phases."""
+
+from dataclasses import dataclass
+
+from remem.types import Action, State
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """`fixed-0.6` and its siblings: the same old share in every phase, whatever the state."""
+
+    old_tenths: int
+    oracle: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"fixed-0.{self.old_tenths}"
+
+    def act(self, state: State) -> Action:
+        return Action(old_tenths=self.old_tenths)
+
+    def provenance(self) -> dict[str, object]:
+        return {"name": self.name, "old_share": self.old_tenths / 10}

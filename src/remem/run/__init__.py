@@ -1,0 +1,1 @@
+"""Settings, building, results, checkpoints and runners."""

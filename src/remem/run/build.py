@@ -1,0 +1,124 @@
+"""From settings to objects: everything `auto` is decided here, so that the resolved settings say what really ran."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+from remem.data.augment import plan_for
+from remem.data.datasets import load_dataset
+from remem.data.scenario import Scenario, build_scenario
+from remem.data.source import Dataset
+from remem.episode import Episode
+from remem.errors import InputError
+from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
+from remem.methods.learner import Learner, Recipe
+from remem.methods.loop import Report, Workshop, optimizer_class
+from remem.methods.method import Method
+from remem.methods.settings import TrainSettings
+from remem.methods.table import METHODS
+from remem.nets.network import Network, build_network
+from remem.policies.policy import POLICIES, Policy
+from remem.run.config import RunConfig
+from remem.seeding import Streams
+from remem.selection.ranking import SELECTIONS
+
+FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready to begin: nothing in it is undecided, and nothing has been trained."""
+
+    config: RunConfig  # resolved
+    scenario: Scenario
+    budget: Budget
+    method: Method
+    policy: Policy
+    module: torch.nn.Module | None = None  # a backbone of the user's own
+    notes: tuple[str, ...] = ()
+
+
+def prepare(config: RunConfig, *, dataset: Dataset | None = None, module: torch.nn.Module | None = None) -> Prepared:
+    """Checks everything that can be wrong with a run before any training."""
+    policy = POLICIES[config.policy].build()
+    SELECTIONS[config.memory.selection]
+    method = METHODS[config.method.name].build(config.method)
+    if config.train.optimizer != "sgd":
+        optimizer_class(config.train.optimizer)
+    dataset = load_dataset(config.data) if dataset is None else dataset
+    scenario = build_scenario(dataset, config.scenario)
+    facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
+    memory, row_bytes = config.memory, scenario.bank.row_bytes
+    budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=row_bytes)
+    resolved = _resolve(config, scenario, budget)
+    prepared = Prepared(resolved, scenario, budget, method, policy, module, dataset.notes)
+    network_builder(prepared)(0)  # a backbone that does not fit the data is an error of the settings too
+    return prepared
+
+
+def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
+    """The episode of a run, before phase 0."""
+    config, scenario = prepared.config, prepared.scenario
+    torch.set_num_threads(config.train.threads)
+    streams = Streams(config.seed)
+    plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
+    recipe = Recipe(
+        build=network_builder(prepared),
+        measures=scenario.look.mean is None,
+        method=prepared.method,
+        finetune=config.finetune,
+        rank=SELECTIONS[config.memory.selection].rank,
+    )
+    learner = Learner(recipe, Workshop(config.train, plan, fabric, streams, report))
+    return Episode(scenario.bank, scenario.judge, learner, prepared.budget, streams)
+
+
+def open_fabric(train: TrainSettings) -> Fabric:
+    """Device, precision and processes; `launch` has not been called."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    precision: Any = FABRIC_PRECISION[train.precision]
+    strategy = "ddp" if train.strategy == "auto" and train.devices > 1 else train.strategy
+    try:
+        return Fabric(accelerator=train.device, devices=train.devices, strategy=strategy, precision=precision)
+    except (ValueError, RuntimeError, TypeError) as error:
+        wanted = f"device {train.device}, devices {train.devices}, strategy {train.strategy}"
+        raise InputError(f"train: {wanted} given; {str(error).splitlines()[0]}") from error
+
+
+def network_builder(prepared: Prepared) -> Callable[[int], Network]:
+    """Seed -> a network with no class yet."""
+    scenario, look = prepared.scenario, prepared.scenario.look
+    mean = None if look.mean is None else [255 * value for value in look.mean]
+    std = None if look.std is None else [255 * value for value in look.std]
+    net = prepared.config.net if prepared.module is None else prepared.module
+    return lambda seed: build_network(net, scenario.bank.shape, prepared.method.head, seed, mean=mean, std=std)
+
+
+def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig:
+    train, net, memory = config.train, config.net, config.memory
+    device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
+    precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
+    if net.name == "auto":
+        net = net.model_copy(update={"name": "small" if len(scenario.bank.shape) == 3 else "mlp"})
+    if budget.kind == "fixed":
+        memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
+    return config.model_copy(
+        update={
+            "train": train.model_copy(update={"device": device, "precision": precision}),
+            "net": net,
+            "memory": memory,
+        }
+    )
+
+
+def has_bf16(device: str) -> bool:
+    """Whether bf16 has instructions of its own here; asked of the processor, never timed, so that runs repeat."""
+    if device == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    if device == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False

@@ -1,0 +1,61 @@
+"""Snapshots on disk: one self-checking safetensors file, written whole or not at all. Loading runs no code."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from remem.episode import Snapshot
+from remem.errors import DamagedFileError
+
+FORMAT = 1
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The file is the old one or the new one, never a part: whatever happens in between."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with open(part, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def save_snapshot(path: Path, snapshot: Snapshot) -> None:
+    facts = json.dumps(snapshot.facts, sort_keys=True)
+    metadata = {"format": str(FORMAT), "facts": facts, "sha256": _digest(facts, snapshot.tensors)}
+    write_atomically(path, save(snapshot.tensors, metadata))
+
+
+def load_snapshot(path: Path) -> Snapshot:
+    """The snapshot as it was saved; a file that is missing, cut short or changed is said to be so."""
+    if not path.is_file():
+        raise DamagedFileError(f"{path}: no such checkpoint")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        facts = metadata["facts"]
+        if metadata["format"] != str(FORMAT):
+            raise DamagedFileError(f"{path}: format {metadata['format']}, expected {FORMAT}")
+        if metadata["sha256"] != _digest(facts, tensors):
+            raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
+        return Snapshot(json.loads(facts), tensors)
+    except (SafetensorError, KeyError, OSError, ValueError) as error:
+        if isinstance(error, DamagedFileError):
+            raise
+        raise DamagedFileError(f"{path}: not a whole checkpoint ({error})") from error
+
+
+def _digest(facts: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(facts.encode())
+    for name in sorted(tensors):
+        value = tensors[name].numpy()
+        digest.update(f"{name}{value.dtype}{value.shape}".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()

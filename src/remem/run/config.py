@@ -1,0 +1,174 @@
+"""The settings of a run: sections that live beside their users, presets, TOML files and `key=value` overrides."""
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
+
+from remem.data.augment import AugmentSettings
+from remem.data.scenario import ScenarioSettings
+from remem.data.source import DataSettings
+from remem.errors import DamagedFileError, InputError
+from remem.memory.budget import MemorySettings
+from remem.methods.method import MethodSettings
+from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.table import METHODS
+from remem.nets.contract import NetSettings
+
+Tree = dict[str, Any]
+PRESETS = ("small", "paper")
+
+
+class RunConfig(BaseModel):
+    """One class-incremental run, whole."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = Field(default=0, ge=0)
+    preset: str = "small"
+    policy: str = "static"
+    data: DataSettings = DataSettings()
+    augment: AugmentSettings = AugmentSettings()
+    scenario: ScenarioSettings = ScenarioSettings()
+    memory: MemorySettings = MemorySettings()
+    method: SerializeAsAny[MethodSettings] = MethodSettings()
+    net: NetSettings = NetSettings()
+    train: TrainSettings = TrainSettings()
+    finetune: FinetuneSettings = FinetuneSettings()
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _as_its_own_settings(cls, value: Any) -> Any:
+        """Each method has settings of its own; its name says which."""
+        if isinstance(value, MethodSettings):
+            return value
+        given = dict(value)
+        return METHODS[given.setdefault("name", "icarl")].settings.model_validate(given)
+
+    def digest(self) -> str:
+        """Equal for equal settings; a resumed run must have the digest that it began with."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+    def public(self) -> Tree:
+        """All settings without the paths of a machine, for result files."""
+        tree = self.model_dump(mode="json")
+        del tree["data"]["root"]
+        kind, colon, path = self.data.name.partition(":")
+        tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
+        if Path(self.scenario.order).suffix:
+            tree["scenario"]["order"] = Path(self.scenario.order).name
+        return tree
+
+
+def compose(*layers: Mapping[str, Any]) -> RunConfig:
+    """Later layers override earlier ones; the preset that they name lies beneath all of them."""
+    given: Tree = {}
+    for layer in layers:
+        given = merged(given, layer)
+    name = str(given.get("preset", "small"))
+    return validate(merged(load_preset(name, given), given))
+
+
+def validate(tree: Mapping[str, Any]) -> RunConfig:
+    """Settings from a tree; the first thing wrong becomes one line that names the field."""
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(_explain(error, tree)) from error
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
+    """Nested tables are merged key by key, everything else is replaced. Another method's settings do not carry over."""
+    result = dict(below)
+    for key, value in above.items():
+        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            renamed = key == "method" and value.get("name", result[key].get("name")) != result[key].get("name")
+            result[key] = dict(value) if renamed else merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
+    """The rules of a preset that fit the data set, the method and the number of phases, merged in order."""
+    if name not in PRESETS:
+        raise InputError(f"preset: '{name}' given, expected one of {', '.join(PRESETS)}")
+    facts = {
+        "datasets": _at(given, "data.name", DataSettings().name).partition(":")[0],
+        "methods": _at(given, "method.name", MethodSettings().name),
+        "phases": _at(given, "scenario.phases", ScenarioSettings().phases),
+    }
+    text = resources.files("remem.conf").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    tree: Tree = {}
+    for rule in tomllib.loads(text)["rule"]:
+        if all(facts[key] in rule[key] for key in facts if key in rule):
+            tree = merged(tree, rule["set"])
+    return tree
+
+
+def read_toml(path: Path) -> Tree:
+    """A config file's settings."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DamagedFileError(f"{path}: no such config file") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DamagedFileError(f"{path}: not a TOML file ({error})") from error
+
+
+def read_overrides(pairs: Iterable[str]) -> Tree:
+    """`train.epochs=5` and the like; a value that TOML cannot read is a string."""
+    tree: Tree = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not all(key.split(".")):
+            raise InputError(f"--set: '{pair}' given, expected key=value such as train.epochs=5")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        tree = merged(tree, nested(key, value))
+    return tree
+
+
+def nested(key: str, value: Any) -> Tree:
+    """'train.epochs', 5 -> {'train': {'epochs': 5}}."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def _at(tree: Mapping[str, Any], key: str, default: Any) -> Any:
+    for part in key.split("."):
+        if not isinstance(tree, Mapping) or part not in tree:
+            return default
+        tree = tree[part]
+    return tree
+
+
+def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"]]
+    field = ".".join(where)
+    if first["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(field, sorted(known_keys(tree)), n=1)
+        return f"{field}: no such setting" + (f"; did you mean '{close[0]}'?" if close else "")
+    return f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def known_keys(tree: Mapping[str, Any]) -> set[str]:
+    """Every setting that exists, dotted; a method's own included."""
+    name = _at(tree, "method.name", MethodSettings().name)
+    sections = {key: field.annotation for key, field in RunConfig.model_fields.items()}
+    sections["method"] = METHODS[name].settings if name in METHODS else MethodSettings
+    keys = {key for key in sections if key not in ("method",)}
+    for key, section in sections.items():
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            keys |= {f"{key}.{field}" for field in section.model_fields}
+    return keys

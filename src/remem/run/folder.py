@@ -1,0 +1,180 @@
+"""A run in a folder: settings, a checkpoint after every phase, the log; at the end result, model, predictions."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from safetensors.torch import save
+
+import remem
+from remem.episode import Episode, Snapshot
+from remem.errors import DamagedFileError, InputError
+from remem.methods.loop import Report
+from remem.run.build import Prepared, open_episode, open_fabric, prepare
+from remem.run.checkpoint import load_snapshot, save_snapshot, write_atomically
+from remem.run.config import RunConfig, validate
+from remem.run.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
+from remem.run.single import phases, public_facts, silent
+from remem.types import IntArray, Judgement
+
+FORMAT = 1
+LOGGED = ("epoch", "judged")
+
+
+def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
+    """A new run; refuses a folder that holds one already."""
+    _require_free(out, prepared.config)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        head = {"format": FORMAT, "remem": remem.__version__, "data_fingerprint": prepared.scenario.fingerprint}
+        text = json.dumps({**head, "config": prepared.config.model_dump(mode="json")}, indent=1)
+        write_atomically(out / "config.json", text.encode())
+    except OSError as error:
+        raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
+    return _launch(prepared, out, None, report)
+
+
+def resume_in_folder(out: Path, report: Report = silent, *, root: Path | None = None) -> RunResult:
+    """Goes on after the last complete phase; the result equals that of a run that was never stopped."""
+    config, fingerprint = read_config(out)
+    if (out / "result.json").is_file() and load_result(out).complete:
+        return load_result(out)
+    if root is not None:
+        config = config.model_copy(update={"data": config.data.model_copy(update={"root": root})})
+    prepared = prepare(config)
+    if prepared.scenario.fingerprint != fingerprint:
+        raise InputError(f"{out}: the data have changed since this run began; a resumed run needs the same data")
+    path = out / "checkpoint.safetensors"
+    checkpoint = load_snapshot(path) if path.exists() else None
+    if checkpoint is not None:
+        _require_same(out, checkpoint.facts["config"], prepared.config)
+    return _launch(prepared, out, checkpoint, report)
+
+
+def read_config(out: Path) -> tuple[RunConfig, str]:
+    """The settings and the data fingerprint that a run folder began with."""
+    path = out / "config.json"
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        config, fingerprint = tree["config"], str(tree["data_fingerprint"])
+    except FileNotFoundError as error:
+        raise DamagedFileError(f"{path}: no such file; expected the folder of a run") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedFileError(f"{path}: not the config of a run ({error})") from error
+    return validate(config), fingerprint
+
+
+def _launch(prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
+    fabric = open_fabric(prepared.config.train)
+    job = partial(_go_on, prepared=prepared, out=out, checkpoint=checkpoint, report=report)
+    result: RunResult = fabric.launch(job)
+    return result
+
+
+def _go_on(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
+    """All phases that are left; every process trains, the first one writes."""
+    journal = Journal(out, prepared, checkpoint) if fabric.is_global_zero else None
+    told = silent if journal is None else journal.reporting(report)
+    episode = open_episode(prepared, fabric, told)
+    if checkpoint is not None:
+        episode.restore(_without_history(checkpoint))
+    entries = [] if checkpoint is None else list(checkpoint.facts["entries"])
+    for result in phases(episode, prepared, told):
+        entries.append(phase_entry(result))
+        if journal is not None:
+            journal.keep(episode, entries, result.judgement)
+    if journal is not None:
+        journal.finish(episode, entries)
+    return summarise(public_facts(prepared), entries, complete=True)
+
+
+class Journal:
+    """Everything that the first process writes into a run folder."""
+
+    def __init__(self, out: Path, prepared: Prepared, checkpoint: Snapshot | None) -> None:
+        self._out = out
+        self._prepared = prepared
+        tensors = {} if checkpoint is None else checkpoint.tensors
+        self._history = {name: value for name, value in tensors.items() if name.startswith("history/")}
+        done = -1 if checkpoint is None else len(checkpoint.facts["entries"]) - 1
+        self._trim_log(done)
+
+    def reporting(self, report: Report) -> Report:
+        """A report that is also written to `log.jsonl`."""
+
+        def tell(event: dict[str, Any]) -> None:
+            if event["event"] in LOGGED:
+                with open(self._out / "log.jsonl", "a", encoding="utf-8") as file:
+                    file.write(json.dumps(event) + "\n")
+            report(event)
+
+        return tell
+
+    def keep(self, episode: Episode, entries: list[dict[str, Any]], judgement: Judgement) -> None:
+        """The end of a phase: a checkpoint to go on from, and the result so far."""
+        phase = len(entries) - 1
+        heads = {"labels": judgement.labels, "cnn": judgement.cnn, "nme": judgement.nme}
+        for name, value in heads.items():
+            if value is not None:
+                self._history[f"history/{name}_{phase}"] = torch.from_numpy(value.astype(np.int32))
+        snapshot = episode.snapshot()
+        config = self._prepared.config.model_dump(mode="json")
+        facts = {"episode": snapshot.facts, "config": config, "entries": entries}
+        save_snapshot(self._out / "checkpoint.safetensors", Snapshot(facts, snapshot.tensors | self._history))
+        save_result(self._out / "result.json", self._summary(entries, complete=False))
+
+    def finish(self, episode: Episode, entries: list[dict[str, Any]]) -> None:
+        scenario = self._prepared.scenario
+        facts = {**public_facts(self._prepared), "shape": scenario.bank.shape}
+        metadata = {"format": str(FORMAT), "facts": json.dumps(facts)}
+        write_atomically(self._out / "model.safetensors", save(episode.learner.state(), metadata))
+        judgements: dict[str, IntArray] = {
+            name.removeprefix("history/"): value.numpy().astype(np.int64) for name, value in self._history.items()
+        }
+        save_predictions(self._out / "predictions.npz", judgements, len(scenario.class_order))
+        save_result(self._out / "result.json", self._summary(entries, complete=True))
+
+    def _summary(self, entries: list[dict[str, Any]], *, complete: bool) -> RunResult:
+        return summarise(public_facts(self._prepared), entries, complete=complete)
+
+    def _trim_log(self, last_phase: int) -> None:
+        """A phase that was cut off is trained anew, so its half of the log goes."""
+        path = self._out / "log.jsonl"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["phase"] <= last_phase]
+            write_atomically(path, "".join(kept).encode())
+
+
+def _without_history(checkpoint: Snapshot) -> Snapshot:
+    tensors = {name: value for name, value in checkpoint.tensors.items() if not name.startswith("history/")}
+    return Snapshot(checkpoint.facts["episode"], tensors)
+
+
+def _require_free(out: Path, config: RunConfig) -> None:
+    if (out / "config.json").exists():
+        _require_same(out, read_config(out)[0].model_dump(mode="json"), config)
+        raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out: {out} is a file; expected a folder")
+
+
+def _require_same(out: Path, before: Mapping[str, Any], config: RunConfig) -> None:
+    """Settings may not change within a run; where the data lie is not one of them."""
+    now = config.model_dump(mode="json")
+    for key, old, new in _differences(before, now):
+        if key != "data.root":
+            raise InputError(f"{out}: {key} is {new!r}, but this run began with {old!r}; settings cannot change")
+
+
+def _differences(before: Any, now: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        names = sorted(before.keys() | now.keys())
+        parts = (_differences(before.get(n), now.get(n), f"{key}.{n}" if key else n) for n in names)
+        return [difference for part in parts for difference in part]
+    return [] if before == now else [(key, before, now)]

@@ -1,0 +1,27 @@
+"""Which classes of a phase are harder: those whose held training samples leave the model uncertain (protocol 2.3)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remem.types import IntArray
+
+
+def class_entropy(logits: NDArray[np.floating], labels: IntArray) -> dict[int, float]:
+    """Mean entropy of the softmax over a class's samples, in nats, for every class in `labels`; logits are (n, C)."""
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(axis=1, keepdims=True)
+    powers = np.exp(shifted)
+    mass = powers.sum(axis=1)
+    entropy = np.log(mass) - (powers * shifted).sum(axis=1) / mass  # (n,), log Z - E[z]
+    classes, where = np.unique(labels, return_inverse=True)
+    means = np.bincount(where, weights=entropy) / np.bincount(where)
+    return dict(zip(classes.tolist(), means.tolist(), strict=True))
+
+
+def split(entropy: Mapping[int, float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The harder half of the classes, ceil(n / 2) of them, and the rest; ties by class order, both halves ascending."""
+    ranked = sorted(entropy, key=lambda label: (-entropy[label], label))
+    half = -(-len(ranked) // 2)
+    return tuple(sorted(ranked[:half])), tuple(sorted(ranked[half:]))

@@ -1,0 +1,28 @@
+"""The selections by name: each ranks the samples of several classes at once, best first."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remem.registry import Registry
+from remem.selection.herding import herd
+from remem.selection.uniform import shuffle
+from remem.types import IntArray
+
+# (features (n, d), groups of positions, one per class, random stream) -> each group's positions, best first
+Rank = Callable[[NDArray[np.floating], Sequence[IntArray], np.random.Generator], list[IntArray]]
+
+
+@dataclass(frozen=True)
+class SelectionEntry:
+    summary: str
+    rank: Rank
+
+
+SELECTIONS: Registry[SelectionEntry] = Registry("selection")
+SELECTIONS.add(
+    "herding", SelectionEntry("nearest running mean, greedily (iCaRL)", lambda f, groups, _: herd(f, groups))
+)
+SELECTIONS.add("uniform", SelectionEntry("at random", lambda _, groups, rng: shuffle(groups, rng)))

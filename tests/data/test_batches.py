@@ -1,0 +1,139 @@
+"""batches.py: every sample once, no batch of one, equal slices, and a reader thread that never outlives its use."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from remem.data.batches import batches, prefetched
+from remem.errors import InputError
+from remem.types import IntArray, Samples, Values
+
+
+def made(count: int) -> Samples:
+    rows = np.arange(count, dtype=np.int64) + 100
+    return Samples(rows, rows % 7)
+
+
+def rows_of(parts: Iterator[Samples]) -> list[list[int]]:
+    return [part.rows.tolist() for part in parts]
+
+
+def test_in_order_without_a_generator() -> None:
+    assert rows_of(batches(made(7), 3, None)) == [[100, 101, 102], [103, 104, 105, 106]]
+    assert rows_of(batches(made(8), 3, None)) == [[100, 101, 102], [103, 104, 105], [106, 107]]
+    assert rows_of(batches(made(0), 3, None)) == []
+    assert rows_of(batches(made(1), 3, None)) == [[100]]  # nothing to merge with
+
+
+@pytest.mark.parametrize("count", [2, 9, 10, 11, 64, 65])
+def test_shuffled_epoch_holds_every_sample_once(count: int) -> None:
+    parts = list(batches(made(count), 5, np.random.default_rng(0)))
+    rows = np.concatenate([part.rows for part in parts])
+    assert sorted(rows.tolist()) == list(range(100, 100 + count))
+    assert all(np.array_equal(part.labels, part.rows % 7) for part in parts)
+    assert min(len(part) for part in parts) >= 2
+    assert max(len(part) for part in parts) <= 6
+
+
+def test_order_comes_from_the_generator_alone() -> None:
+    first, second, other = (rows_of(batches(made(50), 8, np.random.default_rng(s))) for s in (1, 1, 2))
+    assert first == second
+    assert first != other
+    assert first != rows_of(batches(made(50), 8, None))
+
+
+@pytest.mark.parametrize("count", [64, 65, 66, 67, 68, 69, 72])
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_ranks_share_the_same_global_batches(count: int, world: int) -> None:
+    shares = [list(batches(made(count), 16, np.random.default_rng(4), rank=r, world=world)) for r in range(world)]
+    alone = [part.rows for part in batches(made(count), 16, np.random.default_rng(4))]
+    if len(alone[-1]) < 2 * world:  # such a rest cannot give every rank two samples
+        alone = [*alone[:-2], np.concatenate(alone[-2:])]
+    assert [len(share) for share in shares] == [len(alone)] * world
+    for step, whole in enumerate(alone):
+        slices = [share[step].rows for share in shares]
+        assert np.concatenate(slices).tolist() == whole.tolist()
+        sizes = [len(s) for s in slices]
+        assert min(sizes) >= 2
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(InputError, match="batch size: 1 given, at least 2"):
+        batches(made(9), 1, None)
+    with pytest.raises(InputError, match="batch size: 7 given, at least 8"):
+        batches(made(90), 7, None, world=4)
+    with pytest.raises(InputError, match="samples: 5 given, at least 8"):
+        batches(made(5), 16, None, world=4)
+
+
+class SlowReader:
+    """Gives rows back as values, notes what it has begun to read, and fails at row `bad`."""
+
+    def __init__(self, bad: int = -1) -> None:
+        self.bad = bad
+        self.begun: list[int] = []
+        self.threads: set[str] = set()
+        self.step = threading.Event()
+
+    def read(self, rows: IntArray) -> Values:
+        self.begun.append(int(rows[0]))
+        self.threads.add(threading.current_thread().name)
+        self.step.set()
+        if self.bad in rows:
+            raise OSError(f"row {self.bad} is broken")
+        return rows[:, None].astype(np.float32)
+
+
+def test_prefetched_keeps_the_order() -> None:
+    before = threading.active_count()
+    reader = SlowReader()
+    got = list(prefetched(reader, batches(made(30), 4, np.random.default_rng(0))))
+    expected = list(batches(made(30), 4, np.random.default_rng(0)))
+    assert [values[:, 0].tolist() for values, _ in got] == [part.rows.tolist() for part in expected]
+    assert [labels.tolist() for _, labels in got] == [part.labels.tolist() for part in expected]
+    assert len(reader.threads) == 1
+    assert threading.current_thread().name not in reader.threads
+    assert threading.active_count() == before
+
+
+def test_prefetched_reads_one_batch_ahead_and_stops_with_its_consumer() -> None:
+    before = threading.active_count()
+    reader = SlowReader()
+    stream = prefetched(reader, batches(made(40), 4, None))
+    next(stream)
+    reader.step.clear()
+    next(stream)  # asks for the third batch before it hands out the second
+    assert reader.step.wait(5)
+    assert reader.begun in ([100, 104], [100, 104, 108])
+    assert threading.active_count() == before + 1
+    stream.close()  # type: ignore[attr-defined]  # generators are closed so when a loop is left early
+    assert threading.active_count() == before
+    assert max(reader.begun) <= 108
+
+
+def test_prefetched_passes_exceptions_on_in_their_place() -> None:
+    before = threading.active_count()
+    stream = prefetched(SlowReader(bad=109), batches(made(40), 4, None))
+    assert next(stream)[0][0, 0] == 100
+    assert next(stream)[0][0, 0] == 104
+    with pytest.raises(OSError, match="row 109 is broken"):
+        next(stream)
+    assert threading.active_count() == before
+
+
+def test_prefetched_passes_on_exceptions_of_the_batches() -> None:
+    def broken() -> Iterator[Samples]:
+        yield made(3)
+        raise ValueError("no more")
+
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="no more"):
+        list(prefetched(SlowReader(), broken()))
+    assert threading.active_count() == before
+
+
+def test_prefetched_nothing() -> None:
+    assert list(prefetched(SlowReader(), iter([]))) == []
