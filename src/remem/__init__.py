@@ -1,3 +1,23 @@
-"""remem: class-incremental learning under a strict memory budget."""
+"""remem: class-incremental learning under a strict memory budget. The names a user needs; torch loads on first use."""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "scenario": "remem.api",
+    "run": "remem.api",
+    "from_arrays": "remem.data.arrays",
+    "Scenario": "remem.data.scenario",
+    "RunResult": "remem.runs.results",
+    "InputError": "remem.errors",
+}
+
+__all__ = ["InputError", "RunResult", "Scenario", "__version__", "from_arrays", "run", "scenario"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"remem has no '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

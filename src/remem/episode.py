@@ -16,6 +16,7 @@ from remem.memory.allocation import allocate, apportion, decide, feasible_tenths
 from remem.memory.budget import Budget
 from remem.memory.store import HeldView, Memory
 from remem.methods.learner import Learner
+from remem.methods.method import Refined
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.types import (
@@ -130,15 +131,18 @@ class Episode:
         tensors = {f"network/{name}": value for name, value in self._learner.state().items()}
         tensors |= {f"memory/{name}": torch.from_numpy(value) for name, value in self._memory.state().items()}
         tensors |= {f"judged/{name}": torch.from_numpy(value) for name, value in judged.items()}
-        tensors |= {f"owned/{row}": torch.from_numpy(value) for row, value in owned.items()}
+        if owned:
+            tensors["owned/rows"] = torch.tensor(list(owned))
+            tensors["owned/values"] = torch.from_numpy(np.stack(list(owned.values())))
         return Snapshot(facts, tensors)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Becomes the episode that the snapshot was taken of; the next `advance` gives equal results, bit for bit."""
         facts, parts = snapshot.facts, _by_room(snapshot.tensors)
         self._learner.load(parts["network"])
-        owned = {int(row): value.numpy() for row, value in parts.get("owned", {}).items()}
-        self._bank.restore_owned(owned, facts["next_row"])
+        owned = parts.get("owned", {"rows": torch.empty(0), "values": torch.empty(0)})
+        numbers = map(int, owned["rows"].tolist())
+        self._bank.restore_owned(dict(zip(numbers, owned["values"].numpy(), strict=True)), facts["next_row"])
         self._memory = Memory.from_state({name: value.numpy() for name, value in parts["memory"].items()})
         self._held = HeldView(self._memory, self._bank)
         self._phases = [tuple(classes) for classes in facts["phases"]]
@@ -179,9 +183,7 @@ class Episode:
 
     def _rank_latest(self, level2_tenths: int) -> Group:
         """Ranks the classes of the phase before for ever, and splits them into a harder and an easier half."""
-        held = self._memory.samples()
-        chosen = np.isin(held.labels, self._phases[-1])
-        samples = Samples(held.rows[chosen], held.labels[chosen])
+        samples = self._memory.samples().of(self._phases[-1])
         described, ranking = self._learner.rank(self._held, samples, self.next_phase, "rank")
         for label, order in ranking.items():
             self._memory.rank(label, order)
@@ -189,9 +191,28 @@ class Episode:
         return Group(hard, easy, level2_tenths)
 
     def _keep_exemplars(self, allocation: Allocation | None) -> None:
-        if allocation is not None:
-            self._bank.drop(self._memory.cut(allocation.old))
-        self._memory.open(None if allocation is None else allocation.budget)
+        """Lines 15-16: every old class is cut to its quota, the rest is freed; a method may refine what stays."""
+        if allocation is None:
+            self._memory.open(None)
+            return
+        refined = self._refine(allocation) if self._groups else None
+        self._bank.drop(self._memory.cut(allocation.old))
+        if refined is not None:
+            for label, old, new in zip(
+                refined.samples.labels, refined.samples.rows, self._bank.own(refined.values), strict=True
+            ):
+                self._memory.replace(int(label), int(old), int(new))
+            self._bank.drop(refined.samples.rows)
+        self._memory.open(allocation.budget)
+
+    def _refine(self, allocation: Allocation) -> Refined | None:
+        kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
+        latest = set(self._phases[-1])
+        new, old = (
+            {label: rows for label, rows in kept.items() if (label in latest) == is_new} for is_new in (True, False)
+        )
+        held = self._memory.samples().of(latest)
+        return self._learner.refine(_samples(new), _samples(old), held, self._held, self.next_phase)
 
     def _load_new(self, phase: Phase, allocation: Allocation | None) -> None:
         """New data at random without replacement. A larger quota draws the same rows and more."""
@@ -247,6 +268,12 @@ class Episode:
 
 def _join(parts: Iterable[IntArray]) -> IntArray:
     return np.concatenate(list(parts))
+
+
+def _samples(rows: Mapping[int, IntArray]) -> Samples:
+    if not rows:
+        return Samples(np.empty(0, np.int64), np.empty(0, np.int64))
+    return Samples(_join(rows.values()), np.repeat(list(rows), [len(part) for part in rows.values()]))
 
 
 def _by_room(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:

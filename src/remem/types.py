@@ -1,6 +1,6 @@
 """The values that rooms hand to each other: frozen dataclasses, no behaviour beyond plain arithmetic, no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,18 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def of(self, classes: Collection[int]) -> "Samples":
+        """Those of some classes, in the same order."""
+        return self.take(np.isin(self.labels, list(classes)))
+
+    def take(self, places: NDArray[Any]) -> "Samples":
+        """Those at some places, or where a mask is true."""
+        return Samples(self.rows[places], self.labels[places])
+
+    def with_(self, others: "Samples") -> "Samples":
+        """These, then the others."""
+        return Samples(np.concatenate([self.rows, others.rows]), np.concatenate([self.labels, others.labels]))
 
 
 @dataclass(frozen=True)

@@ -77,5 +77,5 @@ def test_wrong_specs(spec: str) -> None:
 
 
 def test_podnet_orders_belong_to_their_data_sets() -> None:
-    with pytest.raises(InputError, match="published for cifar100$"):
+    with pytest.raises(InputError, match=r"published for cifar100$"):
         class_order("podnet-2", "glyphs", 100)

@@ -58,7 +58,7 @@ def test_impossible_numbers(classes: int, phases: int, base: int | None, words: 
         phase_sizes(classes, phases, base)
 
 
-def test_rows_and_positions(tmp_path: object) -> None:
+def test_rows_and_positions() -> None:
     data = dataset(train=[2, 0, 1, 3, 0, 2, 2], test=[3, 3, 1, 0, 2], classes=4)
     orders = {tuple(scenario(data, phases=2, order=f"seed:{seed}").class_order) for seed in range(9)}
     assert len(orders) > 1
@@ -145,9 +145,9 @@ def test_validation_rows_hang_on_the_label_alone() -> None:
 
 def test_wrong_validation() -> None:
     data = dataset([0, 0, 1], [0, 1], 2)
-    with pytest.raises(InputError, match="validation: 1.0 given"):
+    with pytest.raises(InputError, match=r"validation: 1\.0 given"):
         scenario(data, phases=1, validation=1.0)
-    with pytest.raises(InputError, match="validation: 0.1 takes all 1 training samples of class 'b'"):
+    with pytest.raises(InputError, match=r"validation: 0\.1 takes all 1 training samples of class 'b'"):
         scenario(data, phases=1, validation=0.1)
 
 

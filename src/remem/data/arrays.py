@@ -148,10 +148,10 @@ def load_npz(settings: DataSettings) -> Dataset:
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays that matter; never pickled objects."""
     try:
-        content = np.load(path, allow_pickle=False)
-        if not isinstance(content, np.lib.npyio.NpzFile):
-            raise DamagedFileError(f"{path}: not an .npz archive; expected arrays {', '.join(NEEDED)}")
-        with content:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise DamagedFileError(f"{path}: not an .npz archive; expected arrays {', '.join(NEEDED)}")
             return {key: content[key] for key in (*NEEDED, "class_names") if key in content}
     except DamagedFileError:
         raise

@@ -154,7 +154,7 @@ def _resized_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator)
     across = torch.where(_flipped(count, plan, generator), across.flip(1), across)
     down = _lattice(top, tall, plan.size, height)
     grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1).float()
-    pixels = images.float().permute(0, 3, 1, 2)
+    pixels = images.permute(0, 3, 1, 2).contiguous().float()
     sampled = F.grid_sample(pixels, grid.to(images.device), padding_mode="border", align_corners=False)
     return sampled.permute(0, 2, 3, 1).contiguous()
 

@@ -35,6 +35,10 @@ class Bank:
         """Of the source; owned rows come and go."""
         return self._source.fingerprint
 
+    def afresh(self) -> "Bank":
+        """Another bank over the same source that owns nothing: every episode has its own."""
+        return Bank(self._source)
+
     @property
     def next_row(self) -> int:
         """The number that the next owned row gets; part of a snapshot, since dropped numbers do not come back."""

@@ -2,7 +2,7 @@
 
 A source module defines an `ENTRY` (a DatasetEntry) and imports nothing from here; this module lists it."""
 
-from remem.data import arrays, cifar, digits, folder, imagenet
+from remem.data import arrays, cifar, digits, folder, glyphs, imagenet
 from remem.data.source import Dataset, DatasetEntry, DataSettings, cache_folder, data_root
 from remem.errors import InputError
 from remem.registry import Registry
@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 DATASETS: Registry[DatasetEntry] = Registry("data set")
+DATASETS.add("glyphs", glyphs.ENTRY)
 DATASETS.add("digits", digits.ENTRY)
 DATASETS.add("cifar100", cifar.ENTRY)
 for _name, _entry in imagenet.ENTRIES.items():

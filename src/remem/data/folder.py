@@ -6,6 +6,7 @@ import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -153,12 +154,10 @@ def _key(files: Files, digest: str) -> str:
 
 def _write_if_possible(path: Path, text: str) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text)
         part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
 
 
 def open_split(files: Files, size: int, settings: DataSettings) -> tuple[Source, tuple[str, ...]]:

@@ -34,7 +34,8 @@ def _block_means(images: Pixels, size: int) -> Pixels:
     for y in range(k):
         for x in range(k):
             sums += images[:, y::k, x::k]
-    return ((sums + k * k // 2) // (k * k)).astype(np.uint8)  # rounded half up
+    means: Pixels = ((sums + k * k // 2) // (k * k)).astype(np.uint8)  # rounded half up
+    return means
 
 
 def _resample(image: Pixels, size: int) -> Pixels:

@@ -39,6 +39,8 @@ class Scenario:
     class_names: tuple[str, ...]  # by position
     look: Look
     fingerprint: str
+    settings: ScenarioSettings
+    notes: tuple[str, ...] = ()
 
 
 def build_scenario(dataset: Dataset, settings: ScenarioSettings) -> Scenario:
@@ -71,6 +73,8 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings) -> Scenario:
         class_names=tuple(dataset.class_names[label] for label in order),
         look=dataset.look,
         fingerprint=_fingerprint(dataset.train.fingerprint, judge.fingerprint, order, sizes, settings.validation),
+        settings=settings,
+        notes=dataset.notes,
     )
 
 

@@ -94,10 +94,11 @@ class Memory:
     def cut(self, quotas: Mapping[int, int]) -> IntArray:
         """Keep the best of each class up to its quota and free the rest, for ever; returns the freed rows."""
         for label, quota in quotas.items():
-            if label not in self._ranked:
+            held = len(self._rows[label])
+            if not 0 <= quota <= held:
+                raise ValueError(f"class {label} holds {held} rows, which cannot be cut to {quota}")
+            if 0 < quota < held and label not in self._ranked:
                 raise ValueError(f"class {label} must be ranked before it is cut")
-            if not 0 <= quota <= len(self._rows[label]):
-                raise ValueError(f"class {label} holds {len(self._rows[label])} rows, which cannot be cut to {quota}")
         freed = [self._rows[label][quota:] for label, quota in quotas.items()]
         for label, quota in quotas.items():
             self._rows[label] = self._rows[label][:quota].copy()

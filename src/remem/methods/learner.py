@@ -9,10 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
 from remem.methods.describe import CHUNK, Described, describe
 from remem.methods.loop import Workshop, run_stage
-from remem.methods.method import Method, PhaseFacts
+from remem.methods.method import Exemplars, Method, PhaseFacts, Refined
 from remem.methods.settings import FinetuneSettings
 from remem.nets.network import Network
 from remem.selection.ranking import Rank
@@ -55,19 +56,21 @@ class Learner:
     def fit(self, phase: Phase, held: Samples, reader: Reader) -> None:
         """Trains phase i on what is held, starting from the model of phase i-1 (Algorithm 1, line 18)."""
         method, finetune, teacher = self.method, self._recipe.finetune, None
-        facts = PhaseFacts(phase.index, old_classes=phase.classes[0], new_classes=len(phase.classes))
+        facts = PhaseFacts(phase.index, phase.classes[0], len(phase.classes), self._shop.streams)
         if phase.index == 0 or method.restarts:
             self._adopt(self._fresh(facts, held, reader))
         else:
             teacher = self._freeze()
+            if phase.index == 1:
+                method.expand(self.network)
             self.network.head.grow(facts.new_classes, self._generator(phase.index, "head"))
         network = self.network
-        method.begin(network, facts, lambda samples: self.describe(reader, samples))
+        method.begin(network, facts, held, lambda samples: self.describe(reader, samples))
         stages = method.stages(facts, network, held, self._shop.settings)
         for stage in stages:
             run_stage(stage, network, reader, self._shop, phase=phase.index, teacher=teacher)
         if phase.index > 0 and method.regime == "budget" and finetune.epochs > 0:
-            balanced = method.balanced(stages[0], self._balance(phase, held, reader), finetune)
+            balanced = method.balanced(stages[0], network, self._balance(phase, held, reader), finetune)
             run_stage(balanced, network, reader, self._shop, phase=phase.index, teacher=teacher)
 
     def describe(self, reader: Reader, samples: Samples, *, mirrored: bool = False) -> Described:
@@ -84,6 +87,20 @@ class Learner:
         orders = (np.searchsorted(group, best) for group, best in zip(groups, ranking, strict=True))
         return described, dict(zip(labels.tolist(), orders, strict=True))
 
+    def refine(
+        self, kept_new: Samples, kept_old: Samples, latest: Samples, reader: Reader, phase: int
+    ) -> Refined | None:
+        """The method's better values for exemplars, if it makes any; called before anything is freed."""
+        facts = PhaseFacts(phase, self.network.head.classes, 0, self._shop.streams)
+        exemplars = Exemplars(
+            kept_new,
+            kept_old,
+            latest,
+            values=lambda samples: reader.read(samples.rows),
+            show=lambda values: plain(values, self._shop.plan),
+        )
+        return self.method.refine(self.network, exemplars, facts)
+
     def state(self) -> dict[str, Tensor]:
         """A copy of the weights: all that a learner carries from one phase to the next."""
         return {name: value.detach().cpu().contiguous().clone() for name, value in self.network.state_dict().items()}
@@ -91,6 +108,8 @@ class Learner:
     def load(self, state: dict[str, Tensor]) -> None:
         """Takes over weights from `state()`, of any phase."""
         network = self._recipe.build(0)
+        if len(state["head.old"]):  # a model of phase 1 or later
+            self.method.expand(network)
         network.restore(state)
         self._adopt(network)
 
@@ -132,9 +151,12 @@ class Learner:
 
 def measure(reader: Reader, samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and standard deviation per channel (images, 0..255) or per dimension (vectors), in one pass."""
-    count, total, squares = 0, np.zeros(1), np.zeros(1)
+    # Sums of differences from one sample: a dimension that never varies gets a deviation of exactly 0.
+    first = reader.read(samples.rows[:1])
+    origin = first.reshape(-1, first.shape[-1])[0].astype(np.float64)
+    count, total, squares = 0, np.zeros_like(origin), np.zeros_like(origin)
     for values, _ in prefetched(reader, batches(samples, CHUNK, None)):
-        flat = values.reshape(-1, values.shape[-1]).astype(np.float64)
+        flat = values.reshape(-1, len(origin)) - origin
         count, total, squares = count + len(flat), total + flat.sum(0), squares + (flat**2).sum(0)
-    mean = total / count
-    return mean, np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    shift = total / count
+    return origin + shift, np.sqrt(np.maximum(squares / count - shift**2, 0.0))

@@ -1,10 +1,11 @@
 """The only training loop: runs one Stage over Fabric. It knows no method, no memory and no data set."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
@@ -15,9 +16,10 @@ from remem.errors import InputError
 from remem.methods.schedule import rate_factor
 from remem.methods.settings import TrainSettings
 from remem.methods.stage import Stage
+from remem.nets.contract import Output
 from remem.nets.network import Network
 from remem.seeding import Streams
-from remem.types import Reader
+from remem.types import Reader, Samples
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -37,35 +39,77 @@ def run_stage(
     stage: Stage, network: Network, reader: Reader, shop: Workshop, *, phase: int, teacher: Network | None
 ) -> None:
     """Trains the stage's parameters on its samples, all epochs; everything random derives from `shop.streams`."""
-    settings, fabric = shop.settings, shop.fabric
-    _choose_parameters(stage, network)
-    module, optimizer = fabric.setup(network, build_optimizer(stage, settings))
-    sizes = [len(part) for part in batches(stage.samples, settings.batch_size, None)]  # of the global batches
-    steps, step = stage.epochs * len(sizes), 0
+    work = Work(stage, network, reader, shop, phase, teacher)
+    other = None if stage.after_epoch is None else Work(stage.after_epoch, network, reader, shop, phase, teacher)
     for epoch in range(stage.epochs):
-        started = time.perf_counter()
-        module.train(stage.updates_statistics)
+        work.epoch(epoch)
+        if other is not None:
+            other.epoch(epoch)
+    _agree(network, shop.fabric)
+
+
+class Work:
+    """A stage under way: its optimiser, and how many steps it has taken."""
+
+    def __init__(
+        self, stage: Stage, network: Network, reader: Reader, shop: Workshop, phase: int, teacher: Network | None
+    ) -> None:
+        self._stage, self._network, self._reader, self._shop = stage, network, reader, shop
+        self._phase, self._teacher = phase, teacher if stage.needs_teacher else None
+        _choose_parameters(stage, network)
+        self._module, self._optimizer = shop.fabric.setup(network, build_optimizer(stage, shop.settings))
+        self._sizes = _global_sizes(len(stage.samples), shop.settings.batch_size, shop.fabric.world_size)
+        self._step = 0
+
+    def epoch(self, epoch: int) -> None:
+        """One pass over the samples."""
+        stage, fabric, started = self._stage, self._shop.fabric, time.perf_counter()
+        _choose_parameters(stage, self._network)
+        self._module.train(stage.updates_statistics)
         totals: dict[str, Tensor] = {}
-        for size, (inputs, labels) in zip(sizes, _pictures(stage, reader, shop, phase, epoch), strict=True):
-            factor = rate_factor(stage.schedule, settings, step=step, steps=steps, epoch=epoch, epochs=stage.epochs)
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * factor
-            advice = _ask(teacher, inputs, fabric) if stage.needs_teacher else None
-            terms = stage.objective(module(inputs), labels, advice)
-            optimizer.zero_grad()
+        for size, (inputs, labels) in zip(self._sizes, self._pictures(epoch), strict=True):
+            self._set_rates(epoch)
+            terms = stage.objective(self._module(inputs), labels, self._ask(inputs))
+            self._optimizer.zero_grad()
             # Processes average their gradients; a slice that is larger than another must weigh more.
-            weight = len(labels) * fabric.world_size / size
-            fabric.backward(torch.stack(tuple(terms.values())).sum() * weight)
-            optimizer.step()
+            fabric.backward(torch.stack(tuple(terms.values())).sum() * (len(labels) * fabric.world_size / size))
+            if stage.clamp is not None:
+                torch.nn.utils.clip_grad_value_(self._module.parameters(), stage.clamp)
+            self._optimizer.step()
             for name, term in terms.items():  # added up on the device: reading a value here would make every step wait
                 totals[name] = term.detach() + totals.get(name, 0.0)
-            step += 1
-        means = {name: total.item() / len(sizes) for name, total in totals.items()}
-        shop.report(
-            {"event": "epoch", "phase": phase, "stage": stage.name, "epoch": epoch + 1, "epochs": stage.epochs}
+        means = {name: total.item() / len(self._sizes) for name, total in totals.items()}
+        self._shop.report(
+            {"event": "epoch", "phase": self._phase, "stage": stage.name, "epoch": epoch + 1, "epochs": stage.epochs}
             | {"samples": len(stage.samples), "loss": means, "seconds": time.perf_counter() - started}
         )
-    _agree(network, fabric)
+
+    def _pictures(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """One epoch of augmented inputs and labels on the device; with several processes, this one's slices."""
+        stage, shop, fabric = self._stage, self._shop, self._shop.fabric
+        order = shop.streams.numpy(self._phase, f"{stage.name}/order", epoch)
+        seed = shop.streams.integer(self._phase, f"{stage.name}/augment/{fabric.global_rank}", epoch)
+        draws = torch.Generator().manual_seed(seed)
+        size = shop.settings.batch_size
+        shares = batches(stage.samples, size, order, rank=fabric.global_rank, world=fabric.world_size)
+        for values, labels in prefetched(self._reader, shares):
+            inputs = augment(fabric.to_device(torch.from_numpy(values)), shop.plan, draws)
+            yield inputs, fabric.to_device(torch.from_numpy(labels))
+
+    def _set_rates(self, epoch: int) -> None:
+        stage, steps = self._stage, self._stage.epochs * len(self._sizes)
+        settings, step = self._shop.settings, self._step
+        factor = rate_factor(stage.schedule, settings, step=step, steps=steps, epoch=epoch, epochs=stage.epochs)
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+        self._step += 1
+
+    def _ask(self, inputs: Tensor) -> Output | None:
+        if self._teacher is None:
+            return None
+        with torch.no_grad(), self._shop.fabric.autocast():
+            advice: Output = self._teacher(inputs)
+        return advice
 
 
 def build_optimizer(stage: Stage, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -103,25 +147,11 @@ def _choose_parameters(stage: Stage, network: Network) -> None:
         parameter.requires_grad_(id(parameter) in chosen)
 
 
-def _pictures(stage: Stage, reader: Reader, shop: Workshop, phase: int, epoch: int) -> Any:
-    """One epoch of augmented inputs and labels on the device; with several processes, this one's slices."""
-    fabric = shop.fabric
-    order = shop.streams.numpy(phase, f"{stage.name}/order", epoch)
-    draws = torch.Generator().manual_seed(
-        shop.streams.integer(phase, f"{stage.name}/augment/{fabric.global_rank}", epoch)
-    )
-    size = shop.settings.batch_size
-    shares = batches(stage.samples, size, order, rank=fabric.global_rank, world=fabric.world_size)
-    for values, labels in prefetched(reader, shares):
-        inputs = augment(fabric.to_device(torch.from_numpy(values)), shop.plan, draws)
-        yield inputs, fabric.to_device(torch.from_numpy(labels))
-
-
-def _ask(teacher: Network | None, inputs: Tensor, fabric: Fabric) -> Any:
-    if teacher is None:
-        return None
-    with torch.no_grad(), fabric.autocast():
-        return teacher(inputs)
+def _global_sizes(count: int, size: int, world: int) -> list[int]:
+    """Samples of every step's batch, all processes together; how small a last batch may be depends on their number."""
+    none = np.empty(count, np.int64)
+    ranks = (batches(Samples(none, none), size, None, rank=rank, world=world) for rank in range(world))
+    return [sum(len(share) for share in shares) for shares in zip(*ranks, strict=True)]
 
 
 def _agree(network: Network, fabric: Fabric) -> None:

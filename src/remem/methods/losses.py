@@ -1,5 +1,7 @@
 """The terms of the methods' losses: pure functions of tensors, in float32, mean over the batch."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -31,3 +33,46 @@ def sigmoid_targets(logits: Tensor, labels: Tensor, teacher_logits: Tensor | Non
     if teacher_logits is not None:
         targets[:, : teacher_logits.shape[1]] = torch.sigmoid(teacher_logits)
     return F.binary_cross_entropy_with_logits(logits, targets)
+
+
+def less_forget(features: Tensor, teacher_features: Tensor) -> Tensor:
+    """1 - cosine of a sample's features under student and teacher (LUCIR's L_dis^G, PODNet's POD-flat)."""
+    return (1 - F.cosine_similarity(features, teacher_features)).mean()
+
+
+def rank_margin(scores: Tensor, labels: Tensor, old: int, *, margin: float, top: int) -> Tensor:
+    """LUCIR's inter-class separation: an exemplar's cosine exceeds its highest new-class cosines by a margin.
+
+    Only samples of the `old` old classes count; without any the term is zero.
+    """
+    mine = labels < old
+    rivals = scores[mine, old:].topk(min(top, scores.shape[1] - old), dim=1).values  # (m, top)
+    own = scores[mine].gather(1, labels[mine, None])  # (m, 1)
+    return F.relu(margin - own + rivals).sum() / max(1, rivals.numel())
+
+
+def pod_spatial(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Tensor:
+    """PODNet's pooled distillation: squared maps summed over width and over height, as unit vectors; mean of stages."""
+    gaps = [
+        torch.linalg.vector_norm(_pooled(m) - _pooled(t), dim=1).mean() for m, t in zip(maps, teacher_maps, strict=True)
+    ]
+    return torch.stack(gaps).mean()
+
+
+def _pooled(maps: Tensor) -> Tensor:
+    energy = maps.float().square()  # (n, c, h, w)
+    return F.normalize(torch.cat([energy.sum(3).flatten(1), energy.sum(2).flatten(1)], dim=1))
+
+
+def nca(logits: Tensor, labels: Tensor, margin: Tensor) -> Tensor:
+    """PODNet's loss with a working margin: hinge of -log(exp(own - margin) / sum of the others); (n, C)."""
+    own = logits.gather(1, labels[:, None])[:, 0]
+    others = logits.scatter(1, labels[:, None], float("-inf"))
+    return F.relu(others.logsumexp(1) - (own - margin)).mean()
+
+
+def nca_as_shipped(logits: Tensor, labels: Tensor) -> Tensor:
+    """PODNet's loss as its code computes it: the margin cancels, and the own class counts as exp(0) in the sum."""
+    shifted = logits - logits.amax(1, keepdim=True)
+    own = shifted.gather(1, labels[:, None])[:, 0]
+    return (shifted.scatter(1, labels[:, None], 0.0).logsumexp(1) - own).mean()

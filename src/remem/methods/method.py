@@ -1,18 +1,20 @@
 """What a method is: a head, a readout, and the Stages of a phase. Methods hold no weights and no data."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+from torch import Tensor
 
 from remem.methods.describe import Described
 from remem.methods.settings import FinetuneSettings, TrainSettings
-from remem.methods.stage import Objective, Stage, whole
+from remem.methods.stage import Objective, ParameterGroup, Stage, whole
 from remem.nets.heads import HeadSettings
 from remem.nets.network import Network
 from remem.registry import Registry
-from remem.types import Samples
+from remem.seeding import Streams
+from remem.types import Samples, Values
 
 Describe = Callable[[Samples], Described]
 """Features and logits of held samples under the current network, evaluation transform."""
@@ -31,12 +33,35 @@ class MethodSettings(BaseModel):
 
 
 @dataclass(frozen=True)
+class Exemplars:
+    """What is about to be kept, and all that is still held to judge it by."""
+
+    kept_new: Samples  # of the phase that just ended, best first in every class
+    kept_old: Samples  # of all phases before it
+    latest: Samples  # everything held of the phase that just ended
+    values: Callable[[Samples], Values]  # as stored: (n, h, w, c) uint8 or (n, d) float32
+    show: Callable[[Tensor], Tensor]  # stored values, also as floats -> inputs of the network
+
+
+class Refined(NamedTuple):
+    """New values for rows, as stored: (n, h, w, c) uint8 or (n, d) float32."""
+
+    samples: Samples
+    values: Values
+
+
+@dataclass(frozen=True)
 class PhaseFacts:
     """What a method may know about the phase that it plans."""
 
     index: int
     old_classes: int
     new_classes: int
+    streams: Streams = field(default=Streams(0))
+
+    @property
+    def new_labels(self) -> range:
+        return range(self.old_classes, self.old_classes + self.new_classes)
 
 
 class Method:
@@ -47,11 +72,18 @@ class Method:
     regime: Regime = "budget"
     restarts: bool = False  # train every phase from fresh weights
 
-    def begin(self, network: Network, facts: PhaseFacts, describe: Describe) -> None:
+    def expand(self, network: Network) -> None:
+        """Once, before phase 1 trains: a method may give the network more parts."""
+
+    def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
         """After the head has grown and before training, e.g. to imprint the new rows."""
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         raise NotImplementedError  # every method has its own loss
+
+    def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
+        """What the main stage trains."""
+        return whole(network)
 
     def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
         """The phase's training, in order; the balanced fine-tuning follows by itself."""
@@ -61,7 +93,7 @@ class Method:
                 name="main",
                 samples=held,
                 objective=self.objective(facts, network),
-                groups=whole(network),
+                groups=self.groups(facts, network),
                 epochs=train.epochs,
                 rate=train.rate if first else train.rate_later,
                 schedule=train.schedule,
@@ -69,7 +101,11 @@ class Method:
             )
         ]
 
-    def balanced(self, main: Stage, samples: Samples, settings: FinetuneSettings) -> Stage:
+    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> Refined | None:
+        """Before the rest of a phase's samples is freed: better values for exemplars. Mnemonics alone does this."""
+        return None
+
+    def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
         """The balanced fine-tuning: the phase's loss at a tenth of its rate (protocol 2.7)."""
         rate = main.rate * settings.rate_factor
         return replace(

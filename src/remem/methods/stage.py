@@ -45,3 +45,5 @@ class Stage:
     schedule: str
     needs_teacher: bool = False
     updates_statistics: bool = True  # False keeps batch norm in evaluation mode
+    clamp: float | None = None  # bound of every element of every gradient
+    after_epoch: "Stage | None" = None  # a stage of as many epochs, one of which follows each of this one's

@@ -11,7 +11,6 @@ from lightning_fabric import Fabric
 from remem.data.augment import plan_for
 from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, build_scenario
-from remem.data.source import Dataset
 from remem.episode import Episode
 from remem.errors import InputError
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
@@ -39,23 +38,22 @@ class Prepared:
     method: Method
     policy: Policy
     module: torch.nn.Module | None = None  # a backbone of the user's own
-    notes: tuple[str, ...] = ()
 
 
-def prepare(config: RunConfig, *, dataset: Dataset | None = None, module: torch.nn.Module | None = None) -> Prepared:
+def prepare(config: RunConfig, *, scenario: Scenario | None = None, module: torch.nn.Module | None = None) -> Prepared:
     """Checks everything that can be wrong with a run before any training."""
     policy = POLICIES[config.policy].build()
     SELECTIONS[config.memory.selection]
     method = METHODS[config.method.name].build(config.method)
     if config.train.optimizer != "sgd":
         optimizer_class(config.train.optimizer)
-    dataset = load_dataset(config.data) if dataset is None else dataset
-    scenario = build_scenario(dataset, config.scenario)
+    if scenario is None:
+        scenario = build_scenario(load_dataset(config.data), config.scenario)
     facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
     memory, row_bytes = config.memory, scenario.bank.row_bytes
     budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=row_bytes)
     resolved = _resolve(config, scenario, budget)
-    prepared = Prepared(resolved, scenario, budget, method, policy, module, dataset.notes)
+    prepared = Prepared(resolved, scenario, budget, method, policy, module)
     network_builder(prepared)(0)  # a backbone that does not fit the data is an error of the settings too
     return prepared
 
@@ -74,14 +72,14 @@ def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
         rank=SELECTIONS[config.memory.selection].rank,
     )
     learner = Learner(recipe, Workshop(config.train, plan, fabric, streams, report))
-    return Episode(scenario.bank, scenario.judge, learner, prepared.budget, streams)
+    return Episode(scenario.bank.afresh(), scenario.judge, learner, prepared.budget, streams)
 
 
 def open_fabric(train: TrainSettings) -> Fabric:
     """Device, precision and processes; `launch` has not been called."""
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     precision: Any = FABRIC_PRECISION[train.precision]
-    strategy = "ddp" if train.strategy == "auto" and train.devices > 1 else train.strategy
+    strategy = "auto" if train.strategy == "single" else train.strategy  # Fabric has no name for one process
     try:
         return Fabric(accelerator=train.device, devices=train.devices, strategy=strategy, precision=precision)
     except (ValueError, RuntimeError, TypeError) as error:
@@ -102,13 +100,18 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
     train, net, memory = config.train, config.net, config.memory
     device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
+    if (device, precision) == ("cpu", "fp16"):
+        raise InputError("train.precision: fp16 given, but a CPU has none; expected fp32 or bf16")
+    strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
+    plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
     if net.name == "auto":
         net = net.model_copy(update={"name": "small" if len(scenario.bank.shape) == 3 else "mlp"})
     if budget.kind == "fixed":
         memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
     return config.model_copy(
         update={
-            "train": train.model_copy(update={"device": device, "precision": precision}),
+            "train": train.model_copy(update={"device": device, "precision": precision, "strategy": strategy}),
+            "augment": config.augment.model_copy(update={"kind": plan.kind, "pad": plan.pad, "flip": plan.flip}),
             "net": net,
             "memory": memory,
         }

@@ -37,7 +37,7 @@ class RunConfig(BaseModel):
     augment: AugmentSettings = AugmentSettings()
     scenario: ScenarioSettings = ScenarioSettings()
     memory: MemorySettings = MemorySettings()
-    method: SerializeAsAny[MethodSettings] = MethodSettings()
+    method: SerializeAsAny[MethodSettings] = Field(default_factory=lambda: METHODS[MethodSettings().name].settings())
     net: NetSettings = NetSettings()
     train: TrainSettings = TrainSettings()
     finetune: FinetuneSettings = FinetuneSettings()
@@ -48,8 +48,10 @@ class RunConfig(BaseModel):
         """Each method has settings of its own; its name says which."""
         if isinstance(value, MethodSettings):
             return value
-        given = dict(value)
-        return METHODS[given.setdefault("name", "icarl")].settings.model_validate(given)
+        if not isinstance(value, Mapping):
+            raise InputError(f"method: {value!r} given, expected settings such as method.name=icarl")
+        name = str(value.get("name", MethodSettings().name))
+        return METHODS[name].settings.model_validate({**value, "name": name})
 
     def digest(self) -> str:
         """Equal for equal settings; a resumed run must have the digest that it began with."""
@@ -61,8 +63,7 @@ class RunConfig(BaseModel):
         del tree["data"]["root"]
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
-        if Path(self.scenario.order).suffix:
-            tree["scenario"]["order"] = Path(self.scenario.order).name
+        tree["scenario"]["order"] = Path(self.scenario.order).name  # an order may be a file
         return tree
 
 
@@ -88,7 +89,8 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
     result = dict(below)
     for key, value in above.items():
         if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            renamed = key == "method" and value.get("name", result[key].get("name")) != result[key].get("name")
+            before = result[key].get("name")
+            renamed = key == "method" and before is not None and value.get("name", before) != before
             result[key] = dict(value) if renamed else merged(result[key], value)
         else:
             result[key] = value
@@ -100,7 +102,7 @@ def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
     if name not in PRESETS:
         raise InputError(f"preset: '{name}' given, expected one of {', '.join(PRESETS)}")
     facts = {
-        "datasets": _at(given, "data.name", DataSettings().name).partition(":")[0],
+        "datasets": str(_at(given, "data.name", DataSettings().name)).partition(":")[0],
         "methods": _at(given, "method.name", MethodSettings().name),
         "phases": _at(given, "scenario.phases", ScenarioSettings().phases),
     }
@@ -159,6 +161,9 @@ def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(field, sorted(known_keys(tree)), n=1)
         return f"{field}: no such setting" + (f"; did you mean '{close[0]}'?" if close else "")
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):  # a line of its own already
+        return str(cause)
     return f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}"
 
 

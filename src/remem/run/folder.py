@@ -28,6 +28,13 @@ LOGGED = ("epoch", "judged")
 
 def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
     """A new run; refuses a folder that holds one already."""
+    fabric = open_fabric(prepared.config.train)
+    if fabric.is_global_zero:  # several processes all come here, and the first one has written by then
+        _begin(prepared, out)
+    return _launch(fabric, prepared, out, None, report)
+
+
+def _begin(prepared: Prepared, out: Path) -> None:
     _require_free(out, prepared.config)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -36,24 +43,31 @@ def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> Run
         write_atomically(out / "config.json", text.encode())
     except OSError as error:
         raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
-    return _launch(prepared, out, None, report)
 
 
 def resume_in_folder(out: Path, report: Report = silent, *, root: Path | None = None) -> RunResult:
     """Goes on after the last complete phase; the result equals that of a run that was never stopped."""
-    config, fingerprint = read_config(out)
-    if (out / "result.json").is_file() and load_result(out).complete:
-        return load_result(out)
+    config, _ = read_config(out)
     if root is not None:
         config = config.model_copy(update={"data": config.data.model_copy(update={"root": root})})
-    prepared = prepare(config)
+    return go_on_in_folder(prepare(config), out, report)
+
+
+def go_on_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
+    """Begins, resumes or, where it is complete, only reads this very run; refuses other settings and other data."""
+    if not (out / "config.json").exists():
+        return run_in_folder(prepared, out, report)
+    config, fingerprint = read_config(out)
+    _require_same(out, config.model_dump(mode="json"), prepared.config)
     if prepared.scenario.fingerprint != fingerprint:
         raise InputError(f"{out}: the data have changed since this run began; a resumed run needs the same data")
+    if (out / "result.json").is_file() and (result := load_result(out)).complete:
+        return result
     path = out / "checkpoint.safetensors"
     checkpoint = load_snapshot(path) if path.exists() else None
     if checkpoint is not None:
         _require_same(out, checkpoint.facts["config"], prepared.config)
-    return _launch(prepared, out, checkpoint, report)
+    return _launch(open_fabric(prepared.config.train), prepared, out, checkpoint, report)
 
 
 def read_config(out: Path) -> tuple[RunConfig, str]:
@@ -69,8 +83,7 @@ def read_config(out: Path) -> tuple[RunConfig, str]:
     return validate(config), fingerprint
 
 
-def _launch(prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
-    fabric = open_fabric(prepared.config.train)
+def _launch(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
     job = partial(_go_on, prepared=prepared, out=out, checkpoint=checkpoint, report=report)
     result: RunResult = fabric.launch(job)
     return result

@@ -11,7 +11,7 @@ FloatArray = NDArray[np.float64]
 
 _GRID_BITS = 16
 _EXACT = 2**53  # whole numbers up to here are exact in float64
-_CHUNK_BYTES = 16 * 2**20  # Gram matrices made at a time: measured, more falls out of the cache
+_CHUNK_BYTES = 16 * 2**20  # features and Gram matrices at a time: more falls out of the cache (measured)
 _GRAM_BYTES = 512 * 2**20  # of one class; beyond, its columns are made one by one
 
 
@@ -20,7 +20,7 @@ def herd(features: NDArray[np.floating], groups: Sequence[IntArray], limit: int 
     if not np.isfinite(features).all():
         raise ValueError("features hold NaN or infinity: training has diverged")
     ranked: list[IntArray] = [np.empty(0, np.int64)] * len(groups)
-    for chunk in _chunks([len(group) for group in groups]):
+    for chunk in _chunks([len(group) for group in groups], features.shape[1]):
         members = np.stack([groups[index] for index in chunk])  # (classes, n)
         picks = herd_exact(_on_grid(features[members]), limit)
         for index, order in zip(chunk, picks, strict=True):
@@ -50,11 +50,11 @@ def herd_exact(units: FloatArray, limit: int | None = None) -> IntArray:
     return picks
 
 
-def _chunks(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of groups of equal size, together as many as their Gram matrices may fill a chunk."""
+def _chunks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Indices of groups of equal size, together as many as their features and Gram matrices may fill a chunk."""
     for size in sorted(set(sizes)):
         alike = [index for index, other in enumerate(sizes) if other == size]
-        step = max(1, _CHUNK_BYTES // max(1, 8 * size * size))
+        step = max(1, _CHUNK_BYTES // max(1, 8 * size * (size + width)))
         for start in range(0, len(alike), step):
             yield alike[start : start + step]
 

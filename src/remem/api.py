@@ -1,0 +1,68 @@
+"""What Python users call: `scenario` and `run`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from remem.data.datasets import load_dataset
+from remem.data.scenario import Scenario, ScenarioSettings, build_scenario
+from remem.data.source import Dataset, DataSettings
+from remem.methods.loop import Report
+from remem.run.build import prepare
+from remem.run.config import compose, merged, nested
+from remem.run.folder import go_on_in_folder
+from remem.run.results import RunResult
+from remem.run.single import run as run_in_memory
+from remem.run.single import silent
+
+
+def scenario(
+    dataset: str | Dataset,
+    *,
+    phases: int = 5,
+    order: str = "seed:0",
+    base_classes: int | None = None,
+    validation: float = 0.0,
+    image_size: int | None = None,
+    data_root: str | Path | None = None,
+) -> Scenario:
+    """A data set cut into phases; `dataset` is a registered name, `folder:PATH`, `npz:PATH` or `remem.from_arrays(...)`."""
+    if isinstance(dataset, str):
+        root = None if data_root is None else Path(data_root)
+        dataset = load_dataset(DataSettings(name=dataset, root=root, image_size=image_size))
+    settings = ScenarioSettings(phases=phases, base_classes=base_classes, order=order, validation=validation)
+    return build_scenario(dataset, settings)
+
+
+def run(
+    scenario: Scenario,
+    *,
+    method: str = "icarl",
+    policy: str = "static",
+    budget: int | str | None = None,
+    exemplars: int | None = None,
+    backbone: str | nn.Module | None = None,
+    preset: str = "small",
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    report: Report = silent,
+) -> RunResult:
+    """One class-incremental run; with `out` in a folder, where a run that was interrupted goes on.
+
+    `settings` are further ones, nested or as `{"train.epochs": 5}`.
+    """
+    tree: dict[str, Any] = {"preset": preset, "policy": policy, "seed": seed, "method": {"name": method}}
+    tree["memory"] = {"budget": budget, "exemplars": exemplars}
+    if isinstance(backbone, str):
+        tree["net"] = {"name": backbone}
+    for key, value in (settings or {}).items():
+        tree = merged(tree, nested(key, value))
+    # The scenario is made already: whatever a preset says of data must not appear in the result.
+    tree = merged(tree, {"data": {"name": scenario.name, "image_size": None}})
+    tree = merged(tree, {"scenario": scenario.settings.model_dump()})
+    module = backbone if isinstance(backbone, nn.Module) else None
+    prepared = prepare(compose(tree), scenario=scenario, module=module)
+    return run_in_memory(prepared, report) if out is None else go_on_in_folder(prepared, Path(out), report)

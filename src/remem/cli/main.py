@@ -1,0 +1,60 @@
+"""The `remem` command itself: its sub-commands, and how errors leave it. Heavy imports wait inside the commands."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from remem import __version__
+from remem.cli import data
+from remem.cli.demo import demo
+from remem.cli.list import list_names
+from remem.cli.resume import resume
+from remem.cli.run import run
+from remem.errors import InputError
+
+ABOUT = """Class-incremental learning under a strict memory budget.
+
+Classes arrive in phases; samples of old and new classes share one memory, and a policy decides how it is split.
+
+Start with `remem demo`, then try `remem run --dataset digits --out first-run`.
+"""
+
+app = typer.Typer(
+    name="remem",
+    help=ABOUT,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo)
+app.command("run")(run)
+app.command("resume")(resume)
+app.command("list")(list_names)
+app.add_typer(data.app, name="data")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"remem {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Options before the name of a command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exit codes: 0 done, 2 the input is wrong (one line says what), 1 anything else."""
+    try:
+        app(args=arguments, prog_name="remem")
+    except InputError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(2) from None

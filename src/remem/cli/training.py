@@ -1,0 +1,95 @@
+"""What `run` and `resume` share: a run in this process with its display, what Ctrl-C says, and the closing table."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from remem.cli.progress import open_board
+
+if TYPE_CHECKING:
+    from remem.run.build import Prepared
+    from remem.run.config import RunConfig
+    from remem.run.results import RunResult
+
+
+def train(config: "RunConfig", out: Path, *, fresh: bool, quiet: bool) -> None:
+    """All phases that are left; a `fresh` run refuses a folder that holds one."""
+    from remem.run.build import prepare
+    from remem.run.folder import go_on_in_folder, run_in_folder
+    from remem.run.outline import outline, phases_done
+
+    console, name = Console(quiet=quiet), str(out)
+    with console.status("reading the data"):
+        prepared = prepare(config)
+    say(console, *describe(prepared))
+    with open_board([name], console, quiet=quiet) as board:
+        board.tell(name, outline(prepared, done=0 if fresh else phases_done(out)))
+        work = run_in_folder if fresh else go_on_in_folder
+        result = work(prepared, out, lambda event: board.tell(name, event))
+    show_result(console, result, out)
+    if quiet:
+        print(out / "result.json")
+
+
+def show_result(console: Console, result: "RunResult", out: Path) -> None:
+    """The closing table of a run."""
+    from remem.report.tables import phase_table, totals_line
+
+    oracle = " (oracle: it saw what no honest run may keep or see)" if result.data["oracle"] else ""
+    say(console, "", phase_table(result).text(), "", totals_line(result) + oracle)
+    say(console, f"in {out}: result.json, model.safetensors, predictions.npz, log.jsonl")
+
+
+def stopped(out: Path) -> typer.Exit:
+    """After Ctrl-C: one line that says what is kept and how to go on."""
+    if not (out / "config.json").exists():
+        typer.echo("stopped before the run began; nothing was written", err=True)
+    else:
+        result = out / "result.json"  # read plainly: Ctrl-C may have come while torch was being imported
+        done = len(json.loads(result.read_text(encoding="utf-8"))["phases"]) if result.exists() else 0
+        where = f"after phase {done - 1}" if done else "in phase 0"
+        typer.echo(f"stopped {where}; go on with `remem resume {out}`", err=True)
+    return typer.Exit(1)
+
+
+def describe(prepared: "Prepared") -> list[str]:
+    """What will run, in three lines, and what the user should know about the data."""
+    config, scenario = prepared.config, prepared.scenario
+    first, *later = [len(phase.classes) for phase in scenario.phases]
+    sizes = str(later[0]) if len(set(later)) == 1 else ", ".join(map(str, later))
+    judged = f"{config.scenario.validation:g} of the training data" if config.scenario.validation else "test data"
+    train = config.train
+    balanced = f" + {config.finetune.epochs} balanced" if config.finetune.epochs else ""
+    classes = f"{first + sum(later)} classes: {first} in phase 0, then {len(later)} phases of {sizes}"
+    return [
+        f"data     {scenario.name}, {classes}; order {config.scenario.order}, judged on {judged}",
+        f"memory   {_memory(prepared)}",
+        f"training {config.method.name}, network {config.net.name}, {train.epochs} epochs{balanced}, "
+        f"{train.precision} on {train.device}, seed {config.seed}",
+        *(f"note     {note}" for note in scenario.notes),
+    ]
+
+
+def say(console: Console, *lines: str) -> None:
+    """Lines as they are: no markup, no colours, no wrapping."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _memory(prepared: "Prepared") -> str:
+    budget, method, policy = prepared.budget, prepared.method, prepared.policy
+    if method.regime == "all":
+        return (
+            f"all data of all seen classes (oracle: {prepared.config.method.name} is no competitor, but the upper line)"
+        )
+    if budget.kind == "growing":
+        size = f"{budget.amount} samples per old class and all new data"
+    else:
+        size = f"at most {budget.amount} samples at any time, E = {budget.exemplars}"
+    if method.regime == "none":
+        return f"{size}; nothing of old classes is kept"
+    oracle = " (oracle)" if policy.oracle else ""
+    return f"{size}; policy {policy.name}{oracle}, selection {prepared.config.memory.selection}"

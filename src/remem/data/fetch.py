@@ -1,0 +1,165 @@
+"""Downloads of data sets: resumed where they broke off, checked before they are unpacked, moved into place at once."""
+
+import http.client
+import os
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from remem.errors import DamagedFileError, InputError
+from remem.registry import Registry
+
+Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server says
+
+ATTEMPTS = 5  # connections before a download that breaks off is left to the user
+PAUSE = 1.0  # seconds between them
+TIMEOUT = 60.0  # seconds without a byte
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Download:
+    """A tar archive on the web and the folder that it unpacks to."""
+
+    url: str
+    digest: str  # algorithm:hex
+    folder: str
+
+
+DOWNLOADS: Registry[Download] = Registry("downloadable data set")
+DOWNLOADS.add(
+    "cifar100",
+    Download(
+        url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+        digest="md5:eb9058c3a382ffc7106e4002c42a8d85",
+        folder="cifar-100-python",
+    ),
+)
+
+_IMAGENET = (
+    "its licence asks every user to register; get ILSVRC2012 from image-net.org and put it below the data root "
+    "as imagenet/train/<wnid>/*.JPEG and imagenet/val/<wnid>/*.JPEG"
+)
+_MADE_HERE = "there is nothing to download, it comes with remem"
+BY_HAND = {
+    "imagenet-full": _IMAGENET,
+    "imagenet-subset-lucir": _IMAGENET,
+    "imagenet-subset-podnet": _IMAGENET,
+    "mini-imagenet": "its pictures are ImageNet's; put your copy below the data root as "
+    "mini-imagenet/train/<class>/<image> and mini-imagenet/val/<class>/<image>",
+    "glyphs": _MADE_HERE,
+    "digits": _MADE_HERE,
+}
+
+
+def fetch(
+    name: str, root: Path, *, progress: Progress | None = None, url: str | None = None, digest: str | None = None
+) -> Path:
+    """Downloads a data set below `root` and returns its folder; a folder that is there already is left as it is.
+
+    `url` and `digest` (algorithm:hex) replace the official ones, for mirrors.
+    """
+    if name in BY_HAND:
+        raise InputError(f"{name}: not downloaded; {BY_HAND[name]}")
+    download = DOWNLOADS[name]
+    folder = root / download.folder
+    if folder.exists():
+        return folder
+    source = url or download.url
+    if not source.startswith(("http://", "https://")):
+        raise InputError(f"url: '{source}' given, an address with http:// or https:// expected")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{name}: cannot create the data root {root} ({error.strerror})") from error
+    part = root / f"{download.folder}.tar.part"
+    _download(name, source, part, progress or _silent)
+    _verify(name, source, part, digest or download.digest)
+    _unpack(name, part, folder)
+    part.unlink()
+    return folder
+
+
+def _silent(done: int, total: int | None) -> None:
+    """The progress callback of those who gave none."""
+
+
+def _download(name: str, url: str, part: Path, progress: Progress) -> None:
+    """Fills `part`, connection after connection, each going on where the last broke off."""
+    reason = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE)
+        try:
+            if _connect(url, part, progress):
+                return
+            reason = "connection closed too early"
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code < 500:
+                raise InputError(f"{name}: {url} answers {error.code} {error.reason}") from error
+            reason = f"{error.code} {error.reason}"
+        except (OSError, http.client.HTTPException) as error:
+            reason = str(error) or type(error).__name__
+    held = part.stat().st_size if part.exists() else 0
+    raise InputError(f"{name}: download from {url} broke off after {held} bytes ({reason}); run again to resume")
+
+
+def _connect(url: str, part: Path, progress: Progress) -> bool:
+    """One connection; whether the file is whole afterwards, as far as the server tells its size."""
+    held = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={held}-"} if held else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:
+            raise
+        error.close()
+        if error.headers.get("Content-Range") == f"bytes */{held}":  # nothing is missing
+            return True
+        part.unlink()  # longer than the file: not its beginning
+        return False
+    with response:
+        resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {held}-")
+        done = held if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = done + int(length) if length else None
+        with part.open("ab" if resumed else "wb") as file:
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                progress(done, total)
+    return total is None or done == total
+
+
+def _verify(name: str, url: str, part: Path, digest: str) -> None:
+    algorithm, _, expected = digest.partition(":")
+    found = pooch.file_hash(str(part), alg=algorithm)
+    if found != expected.lower():
+        part.unlink()
+        raise DamagedFileError(
+            f"{name}: the file from {url} has {algorithm} {found}, expected {expected}; it was deleted"
+        )
+
+
+def _unpack(name: str, archive: Path, folder: Path) -> None:
+    """Into a temporary folder beside its place, then moved as a whole: `folder` is complete or absent."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(scratch, filter="data")  # refuses paths and links that lead outside
+        except (tarfile.TarError, EOFError) as error:
+            archive.unlink()
+            raise DamagedFileError(f"{name}: the archive cannot be unpacked ({error})") from error
+        inside = Path(scratch) / folder.name
+        if not inside.is_dir():
+            archive.unlink()
+            raise DamagedFileError(f"{name}: the archive holds no folder {folder.name}")
+        os.replace(inside, folder)

@@ -1,0 +1,111 @@
+"""`*-aanets`: adaptive aggregation networks (Liu et al., CVPR 2021) around any other method."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, create_model
+from torch import Tensor
+
+from remem.methods.icarl import Icarl, IcarlSettings
+from remem.methods.losses import classify
+from remem.methods.lucir import Lucir, LucirSettings
+from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.podnet import Podnet, PodnetSettings
+from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.stage import Losses, Objective, ParameterGroup, Stage
+from remem.nets.contract import Output
+from remem.nets.network import Network
+from remem.nets.two_branch import TwoBranch
+from remem.types import Samples
+
+
+class AANets(Method):
+    """Another method on a two-branch network; the mixture is learned on balanced data after every epoch."""
+
+    def __init__(self, inner: Method, mixture_rate: float) -> None:
+        self._inner = inner
+        self._mixture_rate = mixture_rate
+        self.head, self.readout, self.regime = inner.head, inner.readout, inner.regime
+
+    def expand(self, network: Network) -> None:
+        """Before phase 1 both branches start as the network of phase 0; they are never merged again."""
+        network.backbone = TwoBranch(network.backbone)
+
+    def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
+        self._inner.begin(network, facts, held, describe)
+
+    def objective(self, facts: PhaseFacts, network: Network) -> Objective:
+        return self._inner.objective(facts, network)
+
+    def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
+        """All that the inner method trains but the weights of the mixture, which belong to the upper level."""
+        return tuple(_without_mixture(part, network) for part in self._inner.groups(facts, network))
+
+    def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
+        stages = self._inner.stages(facts, network, held, train)
+        if facts.index == 0:
+            return stages
+        alternate = self._mixture_stage(facts, network, held, train)
+        groups = self.groups(facts, network)
+        return [replace(stage, groups=groups, after_epoch=alternate) for stage in stages]
+
+    def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
+        return replace(self._inner.balanced(main, network, samples, settings), after_epoch=None)
+
+    def _mixture_stage(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> Stage | None:
+        """The upper level: cross-entropy on balanced data, batch norm frozen, nothing but the mixture moves."""
+        if self._mixture_rate == 0:
+            return None  # both branches count half, as in the released POD-AANets
+        backbone = network.backbone
+        assert isinstance(backbone, TwoBranch)
+        return Stage(
+            name="mixture",
+            samples=balanced_at_random(facts, held),
+            objective=_classify_only,
+            groups=(ParameterGroup((backbone.weights,), weight_decay=0.0),),
+            epochs=train.epochs,
+            rate=self._mixture_rate,
+            schedule=train.schedule,
+            updates_statistics=False,
+        )
+
+
+def balanced_at_random(facts: PhaseFacts, held: Samples) -> Samples:
+    """All exemplars, and of every new class as many as an old class has on average (at least one)."""
+    old, new = held.of(range(facts.old_classes)), held.of(facts.new_labels)
+    quota = max(1, len(old) // facts.old_classes)
+    rng = facts.streams.numpy(facts.index, "mixture")
+    chosen = [rng.permutation(np.flatnonzero(new.labels == label))[:quota] for label in facts.new_labels]
+    places = np.concatenate(chosen)
+    rows, labels = np.concatenate([old.rows, new.rows[places]]), np.concatenate([old.labels, new.labels[places]])
+    return Samples(rows, labels)
+
+
+def _classify_only(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+    return {"classify": classify(output.logits, labels)}
+
+
+def _without_mixture(part: ParameterGroup, network: Network) -> ParameterGroup:
+    backbone = network.backbone
+    mixture = backbone.weights if isinstance(backbone, TwoBranch) else None
+    return replace(part, parameters=tuple(parameter for parameter in part.parameters if parameter is not mixture))
+
+
+def _build(settings: Any, inner: type[Any]) -> Method:
+    return AANets(inner(settings), settings.mixture_rate)
+
+
+def _register(name: str, summary: str, settings: type[MethodSettings], inner: type[Method]) -> None:
+    fields: dict[str, Any] = {
+        "name": (str, name),
+        "mixture_rate": (Annotated[float, Field(ge=0)], 0.01),  # 0 keeps both branches at a half
+    }
+    own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)
+    METHODS.add(name, MethodEntry(summary, own, partial(_build, inner=inner)))
+
+
+_register("icarl-aanets", "icarl on two branches (Liu et al.)", IcarlSettings, Icarl)
+_register("lucir-aanets", "lucir on two branches (Liu et al.)", LucirSettings, Lucir)
+_register("pod-aanets", "podnet on two branches (Liu et al.)", PodnetSettings, Podnet)

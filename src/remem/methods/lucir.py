@@ -1,0 +1,57 @@
+"""`lucir`: a unified classifier by rebalancing (Hou et al., CVPR 2019): cosine head, less-forget, margin ranking."""
+
+import math
+
+from torch import Tensor
+
+from remem.methods.imprint import imprint_means
+from remem.methods.losses import classify, less_forget, rank_margin
+from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.stage import Losses, Objective, ParameterGroup, group
+from remem.nets.contract import Output
+from remem.nets.heads import HeadSettings
+from remem.nets.network import Network
+from remem.types import Samples
+
+
+class LucirSettings(MethodSettings):
+    """Settings of `lucir`; the defaults are the published ones for CIFAR-100."""
+
+    name: str = "lucir"
+    less_forget: float = 5.0  # lambda_base; 10 on ImageNet
+    margin: float = 0.5
+    top: int = 2  # new classes that an exemplar is held against
+    scale: float = 1.0  # of the cosines, at the start
+    freeze_old: bool = True  # rows of old classes stay as they are
+
+
+class Lucir(Method):
+    """Cross-entropy on scaled cosines, plus two terms that keep features and margins of old classes."""
+
+    def __init__(self, settings: LucirSettings) -> None:
+        self.head = HeadSettings(name="cosine", scale=settings.scale)
+        self._settings = settings
+
+    def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
+        imprint_means(network, facts, held, describe)
+
+    def objective(self, facts: PhaseFacts, network: Network) -> Objective:
+        settings, old = self._settings, facts.old_classes
+        weight = settings.less_forget * math.sqrt(old / facts.new_classes)
+
+        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+            terms = {"classify": classify(output.logits, labels)}
+            if teacher is not None:
+                terms["less_forget"] = weight * less_forget(output.features, teacher.features)
+                terms["margin"] = rank_margin(output.scores, labels, old, margin=settings.margin, top=settings.top)
+            return terms
+
+        return losses
+
+    def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
+        frozen = network.head.old_parameters() if self._settings.freeze_old and facts.index > 0 else []
+        kept = {id(parameter) for parameter in frozen}
+        return group(parameter for parameter in network.parameters() if id(parameter) not in kept)
+
+
+METHODS.add("lucir", MethodEntry("cosine head, less-forget and margin ranking (Hou et al.)", LucirSettings, Lucir))

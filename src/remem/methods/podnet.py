@@ -1,0 +1,106 @@
+"""`podnet`: pooled outputs distillation (Douillard et al., ECCV 2020) with the local similarity classifier."""
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from remem.methods.losses import less_forget, nca, nca_as_shipped, pod_spatial
+from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.stage import Losses, Objective, ParameterGroup, Stage, group
+from remem.nets.contract import Output
+from remem.nets.heads import Head, HeadSettings
+from remem.nets.network import Network
+from remem.types import Samples
+
+
+class PodnetSettings(MethodSettings):
+    """Settings of `podnet`; the defaults are the published ones for CIFAR-100."""
+
+    name: str = "podnet"
+    spatial: float = 3.0  # lambda_c; 8 on ImageNet
+    flat: float = 1.0  # lambda_f; 10 on ImageNet
+    proxies: int = 10
+    nca: Literal["shipped", "margin"] = "shipped"  # what the published numbers used, or the paper's equation
+    margin: float = 0.6
+    clamp: float = 5.0  # of every element of every gradient
+
+
+class Podnet(Method):
+    """NCA on local similarities; the maps of all stages and the features stay near the teacher's."""
+
+    def __init__(self, settings: PodnetSettings) -> None:
+        self.head = HeadSettings(name="proxies", proxies=settings.proxies)
+        self._settings = settings
+
+    def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
+        """Imprinting: a new class's proxies are the k-means centres of its unit features, as long as old proxies."""
+        if facts.index == 0:
+            return
+        new = held.of(facts.new_labels)
+        units = F.normalize(torch.from_numpy(describe(new).features)).numpy()
+        seed = facts.streams.integer(facts.index, "k-means") % 2**32
+        centres = [centre_proxies(units[new.labels == c], self._settings.proxies, seed) for c in facts.new_labels]
+        length = network.head.old.detach().norm(dim=-1).mean()
+        network.head.imprint(torch.from_numpy(np.stack(centres)).to(length) * length)
+
+    def objective(self, facts: PhaseFacts, network: Network) -> Objective:
+        settings = self._settings
+        share = math.sqrt((facts.old_classes + facts.new_classes) / facts.new_classes)
+
+        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+            terms = {"nca": self._nca(output, labels, network.head)}
+            if teacher is not None:
+                terms["flat"] = settings.flat * share * less_forget(output.features, teacher.features)
+                if output.maps:
+                    terms["spatial"] = settings.spatial * share * pod_spatial(output.maps, teacher.maps)
+            return terms
+
+        return losses
+
+    def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
+        old = {id(parameter) for parameter in network.head.old_parameters()} if facts.index > 0 else set()
+        return group(parameter for parameter in network.parameters() if id(parameter) not in old)
+
+    def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
+        return [replace(stage, clamp=self._settings.clamp) for stage in super().stages(facts, network, held, train)]
+
+    def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
+        """Only the proxies are tuned, old ones too; distillation gives them no gradient, so it is left out."""
+        stage = super().balanced(main, network, samples, settings)
+        head = network.head
+
+        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+            return {"nca": self._nca(output, labels, head)}
+
+        return replace(stage, objective=losses, groups=group([head.old, head.new]), needs_teacher=False)
+
+    def _nca(self, output: Output, labels: Tensor, head: Head) -> Tensor:
+        if self._settings.nca == "shipped":
+            return nca_as_shipped(output.logits, labels)
+        return nca(output.logits, labels, self._settings.margin * _scale(head))
+
+
+def _scale(head: Head) -> Tensor:
+    scale = head.scale
+    assert isinstance(scale, Tensor)
+    return scale
+
+
+def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.float32]:
+    """K-means centres of one class's unit features; one with no more samples than proxies repeats them."""
+    distinct = np.unique(units, axis=0)
+    if len(distinct) <= proxies:
+        return distinct[np.arange(proxies) % len(distinct)]
+    centres = KMeans(n_clusters=proxies, n_init=10, random_state=seed).fit(units).cluster_centers_
+    return np.asarray(centres, dtype=np.float32)
+
+
+METHODS.add("podnet", MethodEntry("pooled distillation and proxies (Douillard et al.)", PodnetSettings, Podnet))

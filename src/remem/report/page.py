@@ -1,0 +1,158 @@
+"""The report: one HTML page that holds everything itself; it asks nothing of the network and runs no script."""
+
+import json
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+from remem.report.plots import accuracy_figure, memory_figure
+from remem.report.tables import (
+    Table,
+    by_settings,
+    group_names,
+    hundredths,
+    phase_table,
+    summary_table,
+    varying_settings,
+)
+from remem.run.checkpoint import write_atomically
+from remem.run.results import RunResult
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2129; --soft: #5b6472; --line: #d9dde4; --paper: #ffffff; --tint: #f4f6f9; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8ec; --soft: #a0a8b5; --line: #3a404b; --paper: #191c21; --tint: #22262d; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
+main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 3rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
+p { margin: .4rem 0; max-width: 46rem; }
+.soft, figcaption, footer { color: var(--soft); }
+.answer { background: var(--tint); border-left: 4px solid #0072B2; padding: .7rem 1rem; border-radius: 0 6px 6px 0; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 30rem; }
+th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { font-weight: 600; background: var(--tint); }
+th.word, td.word { text-align: left; }
+figure { margin: 0 0 1.2rem; }
+figure svg { display: block; width: 100%; max-width: 46rem; height: auto; }
+figcaption { font-size: .92rem; max-width: 46rem; }
+details { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .9rem; margin: .5rem 0; }
+summary { cursor: pointer; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; }
+footer { margin-top: 2.5rem; font-size: .88rem; }
+"""
+
+
+def write_page(results: Sequence[RunResult], path: Path, title: str) -> None:
+    """One self-contained page about these runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page(results, title).encode())
+
+
+def page(results: Sequence[RunResult], title: str) -> str:
+    """The page as text; everything that comes from a run is escaped."""
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        *(f'<p class="soft">{escape(line)}</p>' for line in introduction(results)),
+        f'<p class="answer">{escape(answer(results))}</p>',
+        "<h2>Summary</h2>",
+        html_table(summary_table(results)),
+        f'<p class="soft">{escape(reading(results))}</p>',
+        "<h2>Accuracy</h2>",
+        _figure(
+            accuracy_figure(results), "Accuracy on the test samples of all classes seen so far, after every phase."
+        ),
+        "<h2>Memory</h2>",
+        _figure(
+            memory_figure(results),
+            "How many samples of each class are held while a phase trains: "
+            "of every class that was there before (left), and of every class that just arrived (right).",
+        ),
+        "<h2>Phase by phase</h2>",
+        *_per_run(results, lambda run: html_table(phase_table(run)), opened=len(results) <= 4),
+        "<h2>Settings</h2>",
+        *_per_run(results, lambda run: f"<pre>{escape(json.dumps(run.data['config'], indent=1))}</pre>", opened=False),
+        f"<footer>Made by remem {escape(results[0].data['remem'])}.</footer>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(parts)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def introduction(results: Sequence[RunResult]) -> list[str]:
+    """What is compared, and on what."""
+    lines = [f"Compared: {'; '.join(group_names(results))}."]
+    extra = varying_settings(results)
+    if extra:
+        lines.append(f"These runs differ in {', '.join(extra)} too.")
+        return lines
+    data, phases = results[0].data, results[0].phases
+    scenario, budgets = f"{data['config']['data']['name']}, {len(data['class_names'])} classes", set()
+    if phases:
+        later = data["config"]["scenario"]["phases"]
+        scenario += f": {phases[0].classes_seen} in phase 0, the others in {later} phases after it"
+        budgets = {phase.budget for run in results for phase in run.phases if phase.budget is not None}
+    memory = f" At most {max(budgets)} samples are held at any time." if budgets else ""
+    return [*lines, f"Data: {scenario}.{memory}"]
+
+
+def answer(results: Sequence[RunResult]) -> str:
+    """Who is ahead, in a sentence; oracles are no competitors."""
+    ranked: list[tuple[float, str]] = []
+    for name, runs in zip(group_names(results), by_settings(results), strict=True):
+        if not runs[0].data["oracle"] and all(run.data["average_accuracy"] is not None for run in runs):
+            ranked.append((sum(run.average_accuracy for run in runs) / len(runs), name))
+    ranked.sort(reverse=True)
+    if not ranked:
+        return "No run here is both complete and free of oracles."
+    best, name = ranked[0]
+    words = f"Highest average accuracy: {name} with {hundredths(best)} %"
+    if len(ranked) > 1:
+        words += f", {hundredths(best - ranked[1][0])} points above {ranked[1][1]}"
+    return words + "."
+
+
+def reading(results: Sequence[RunResult]) -> str:
+    """How to read the summary."""
+    words = (
+        "Average: mean accuracy over all phases, phase 0 included. Last: after the last phase. Forgetting: points that "
+        "earlier classes lost from their best to their last accuracy. Peak: most samples held at once from phase 1 on."
+    )
+    if any(run.data["oracle"] for run in results):
+        words += " Runs marked (oracle) saw what no honest run may see or keep; they are lines to measure against."
+    if not all(run.complete for run in results):
+        words += " Some runs are not complete; their numbers are those so far."
+    return words
+
+
+def html_table(table: Table) -> str:
+    """The table, scrolling within itself where the screen is narrow."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        words = ' class="word"'
+        marked = ((cell, words if column < table.labels else "") for column, cell in enumerate(cells))
+        return "<tr>" + "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in marked) + "</tr>"
+
+    head, body = row(table.header, "th"), "\n".join(row(cells, "td") for cells in table.rows)
+    return f'<div class="wide"><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+
+
+def _figure(svg: str, caption: str) -> str:
+    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def _per_run(results: Sequence[RunResult], content: Callable[[RunResult], str], *, opened: bool) -> list[str]:
+    """A foldable block for every run."""
+    begin = "<details open>" if opened else "<details>"
+    names = [escape(f"{run.label}, seed {run.data['config']['seed']}") for run in results]
+    return [
+        f"{begin}<summary>{name}</summary>{content(run)}</details>" for name, run in zip(names, results, strict=True)
+    ]

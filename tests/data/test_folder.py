@@ -1,0 +1,195 @@
+"""Image folders: listing, splits, headers, notes, and the same rows whether decoded lazily or once."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from remem.data import folder as module
+from remem.data.datasets import DataSettings, check_dataset, load_dataset
+from remem.data.decoded import DecodedSource
+from remem.data.folder import FolderSource
+from remem.errors import DamagedFileError, InputError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "cache"
+    monkeypatch.setattr(module, "cache_folder", lambda: path)
+    return path
+
+
+def picture(path: Path, seed: int, shape: tuple[int, ...] = (12, 16, 3)) -> np.ndarray:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    Image.fromarray(values).save(path)
+    return values
+
+
+def tree(root: Path, splits: tuple[str, ...] = ("train", "val"), count: int = 4) -> Path:
+    for s, split in enumerate(splits):
+        for c, name in enumerate(("cat", "Ant", "bee")):
+            for i in range(count):
+                picture(root / split / name / f"{i}.{('png', 'webp', 'jpg', 'PNG')[i % 4]}", 100 * s + 10 * c + i)
+    return root
+
+
+def settings(root: Path, **more: object) -> DataSettings:
+    return DataSettings.model_validate({"name": f"folder:{root}", **more})
+
+
+def test_classes_and_rows_are_sorted(tmp_path: Path) -> None:
+    data = load_dataset(settings(tree(tmp_path / "set")))
+    assert data.name == "folder:set"
+    assert data.class_names == ("Ant", "bee", "cat")
+    assert data.train.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert data.train.shape == (12, 12, 3)  # the median shorter side
+    first = np.asarray(Image.open(tmp_path / "set" / "train" / "Ant" / "0.png"))
+    assert np.array_equal(data.train.read(np.array([0]))[0], first[:, 2:14])
+    assert data.notes == ()
+
+
+def test_lazy_and_cached_rows_are_equal(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    cached, lazy = (load_dataset(settings(root, image_size=8, cache=flag)) for flag in (True, False))
+    assert isinstance(cached.train, DecodedSource)
+    assert isinstance(lazy.train, FolderSource)
+    rows = np.array([11, 0, 5, 5, 3])
+    assert np.array_equal(cached.train.read(rows), lazy.train.read(rows))
+    assert np.array_equal(cached.test.read(rows), lazy.test.read(rows))
+    assert not np.array_equal(cached.test.read(rows), cached.train.read(rows))
+    assert cached.train.fingerprint == lazy.train.fingerprint != cached.test.fingerprint
+
+
+def test_second_load_decodes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tree(tmp_path / "set")
+    first = load_dataset(settings(root)).train.read(np.arange(12))
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("an image was opened")
+
+    monkeypatch.setattr(module, "decode", refuse)
+    monkeypatch.setattr(module, "short_side", refuse)
+    assert np.array_equal(load_dataset(settings(root)).train.read(np.arange(12)), first)
+
+
+def test_changed_files_are_read_anew(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    before = load_dataset(settings(root))
+    path = root / "train" / "Ant" / "0.png"
+    old = path.stat()
+    values = picture(path, 999)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns + 1))
+    after = load_dataset(settings(root))
+    assert after.train.fingerprint != before.train.fingerprint
+    assert after.test.fingerprint == before.test.fingerprint
+    assert np.array_equal(after.train.read(np.array([0]))[0], values[:, 2:14])
+
+
+def test_without_val_a_share_of_train_is_cut(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set", ("train",), count=10)
+    picture(root / "train" / "one" / "only.png", 5)
+    data = load_dataset(settings(root, val_share=0.3))
+    assert np.bincount(data.test.labels, minlength=4).tolist() == [3, 3, 3, 0]
+    assert np.bincount(data.train.labels, minlength=4).tolist() == [7, 7, 7, 1]
+    together = {
+        row.tobytes() for source in (data.train, data.test) for row in source.read(np.arange(len(source.labels)))
+    }
+    assert len(together) == 31  # no image is in both
+    assert "has no val: 30% of every class" in data.notes[0]
+    again = load_dataset(settings(root, val_share=0.3, cache=False))
+    assert again.test.fingerprint == data.test.fingerprint
+    copy = tmp_path / "copy"
+    root.rename(copy)
+    assert load_dataset(settings(copy, val_share=0.3)).test.fingerprint == data.test.fingerprint
+
+
+def test_other_files_are_ignored_aloud(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    (root / "train" / "Ant" / "notes.txt").write_text("x")
+    (root / "val" / "bee" / "movie.gif").write_bytes(b"x")
+    (root / "train" / "Ant" / ".hidden.png").write_bytes(b"x")
+    (root / "train" / ".hidden").mkdir()
+    data = load_dataset(settings(root))
+    assert len(data.train.labels) == 12
+    assert len(data.notes) == 1
+    assert "2 files are ignored" in data.notes[0]
+
+
+def test_default_size_is_the_median_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i, side in enumerate((4, 10, 300)):
+        picture(tmp_path / "set" / "train" / "a" / f"{i}.png", i, (side, side + 2, 3))
+        picture(tmp_path / "set" / "val" / "a" / f"{i}.png", i, (5, 5, 3))
+    assert load_dataset(settings(tmp_path / "set")).test.shape == (10, 10, 3)
+    monkeypatch.setattr(module, "LARGEST_SIZE", 8)
+    assert load_dataset(settings(tmp_path / "set")).test.shape == (8, 8, 3)
+    assert load_dataset(settings(tmp_path / "set", image_size=20)).test.shape == (20, 20, 3)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_broken_header_is_found_before_anything(tmp_path: Path, cache: bool) -> None:
+    root = tree(tmp_path / "set")
+    (root / "val" / "bee" / "1.webp").write_bytes(b"RIFF")
+    with pytest.raises(DamagedFileError, match=r"bee/1\.webp"):
+        load_dataset(settings(root, cache=cache))
+    problems = check_dataset(settings(root))
+    assert len(problems) == 1
+    assert "1.webp" in problems[0]
+
+
+def test_broken_pixels_are_found_when_decoded(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    path = root / "train" / "bee" / "0.png"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DamagedFileError, match=r"bee/0\.png"):
+        load_dataset(settings(root))
+    lazy = load_dataset(settings(root, cache=False))
+    assert len(lazy.train.read(np.array([0, 1, 2, 3]))) == 4
+    with pytest.raises(DamagedFileError, match=r"bee/0\.png"):
+        lazy.train.read(np.array([0, 4]))
+    assert [problem.split(": ")[0] for problem in check_dataset(settings(root))] == [str(path)]
+    path.write_bytes(whole)
+    assert check_dataset(settings(root)) == []
+    assert np.array_equal(load_dataset(settings(root)).train.read(np.arange(12)), lazy.train.read(np.arange(12)))
+
+
+def test_too_large_sets_and_closed_caches_are_read_lazily(tmp_path: Path, cache: Path) -> None:
+    root = tree(tmp_path / "set")
+    large = load_dataset(settings(root, cache_gigabytes=1e-6))
+    assert isinstance(large.train, FolderSource)
+    assert "decoded on every read" in large.notes[0]
+    assert not (cache / "decoded").exists()
+    (cache / "decoded").write_text("a file where the folder should be")
+    closed = load_dataset(settings(root))
+    assert isinstance(closed.train, FolderSource)
+    assert "cannot be written" in closed.notes[0]
+    assert np.array_equal(closed.train.read(np.arange(12)), large.train.read(np.arange(12)))
+
+
+def test_headers_need_no_cache(tmp_path: Path, cache: Path) -> None:
+    cache.write_text("a file where the folder should be")
+    data = load_dataset(settings(tree(tmp_path / "set")))
+    assert data.train.read(np.array([0])).shape == (1, 12, 12, 3)
+
+
+def test_wrong_trees_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFileError, match=r"no folder .*train; expected train/<class>/<image>"):
+        load_dataset(settings(tmp_path / "absent"))
+    (tmp_path / "empty" / "train" / "a").mkdir(parents=True)
+    with pytest.raises(DamagedFileError, match=r"no \.jpg.* files in .*empty/train/<class>/"):
+        load_dataset(settings(tmp_path / "empty"))
+    root = tree(tmp_path / "set")
+    picture(root / "val" / "dog" / "0.png", 1)
+    with pytest.raises(InputError, match="class 'dog' is in val, not in train"):
+        load_dataset(settings(root))
+    assert len(check_dataset(settings(root))) == 1
+
+
+def test_check_names_empty_classes(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    (root / "train" / "dog").mkdir()
+    problems = check_dataset(settings(root))
+    assert [problem.split(": ")[1] for problem in problems] == ["class 'dog' has no images"] * 2

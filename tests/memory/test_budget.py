@@ -1,0 +1,109 @@
+"""Budgets: what is written, what it means in a phase, and what is refused."""
+
+import pytest
+from pydantic import ValidationError
+
+from remem.errors import InputError
+from remem.memory.budget import Budget, BudgetSpec, MemorySettings, PhaseFacts, parse_budget, resolve
+
+CIFAR = {
+    phases: [PhaseFacts(50, 25000)] + [PhaseFacts(50 // phases, 25000 // phases)] * phases for phases in (5, 10, 25)
+}
+CIFAR_ROW = 32 * 32 * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("7000", BudgetSpec("fixed", 7000)),
+        (7000, BudgetSpec("fixed", 7000)),
+        (" 7000 ", BudgetSpec("fixed", 7000)),
+        ("growing:20", BudgetSpec("growing", 20)),
+        ("bytes:64MB", BudgetSpec("bytes", 64_000_000)),
+        ("bytes:64MiB", BudgetSpec("bytes", 67_108_864)),
+        ("bytes:1.5GB", BudgetSpec("bytes", 1_500_000_000)),
+        ("bytes:2GiB", BudgetSpec("bytes", 2_147_483_648)),
+        ("bytes:3kB", BudgetSpec("bytes", 3_000)),
+        ("bytes:1TB", BudgetSpec("bytes", 10**12)),
+        ("bytes:512", BudgetSpec("bytes", 512)),
+        ("bytes:512B", BudgetSpec("bytes", 512)),
+        (None, None),
+    ],
+)
+def test_what_users_write(text: str | int | None, spec: BudgetSpec | None) -> None:
+    assert parse_budget(text) == spec
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "0", -5, "-5", "7e3", "70.5", "7_000", "7000MB", "٧٠٠٠"),
+        *("bytes:", "bytes:64XB", "bytes:64iB", "bytes:0.1B", "bytes:-1MB"),
+        *("growing", "growing:", "growing:0", "growing:2.5", "shrinking:20"),
+    ],
+)
+def test_other_text_is_refused_with_what_came_and_what_was_expected(text: str | int) -> None:
+    with pytest.raises(InputError, match="growing:20") as error:
+        parse_budget(text)
+    assert f"'{text}'" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("phases", "total"), [(5, 7000), (10, 4500), (25, 3000)])
+def test_the_default_is_the_papers_budget_on_cifar(phases: int, total: int) -> None:
+    budget = resolve(None, None, CIFAR[phases], row_bytes=CIFAR_ROW)
+    assert budget == Budget("fixed", total, exemplars=2000)
+
+
+def test_the_default_counts_the_largest_incremental_phase() -> None:
+    phases = [PhaseFacts(4, 900), PhaseFacts(2, 30), PhaseFacts(1, 45), PhaseFacts(2, 7)]
+    assert resolve(None, None, phases, row_bytes=1) == Budget("fixed", 20 * 9 + 45, exemplars=180)
+    assert resolve(None, 12, phases, row_bytes=1) == Budget("fixed", 12 + 45, exemplars=12)
+    assert resolve(None, None, phases[:1], row_bytes=1) == Budget("fixed", 80, exemplars=80)
+
+
+def test_bytes_are_whole_samples() -> None:
+    budget = resolve(parse_budget("bytes:1MB"), None, CIFAR[5], row_bytes=CIFAR_ROW)
+    assert budget.total(50, 5000) == 325  # 325 x 3072 = 998400, 326 x 3072 = 1001472
+    assert budget.exemplar_part(50) == 2000
+
+
+def test_a_growing_budget_follows_old_classes_and_new_data() -> None:
+    budget = resolve(parse_budget("growing:20"), None, CIFAR[5], row_bytes=CIFAR_ROW)
+    assert [budget.total(50 + 10 * i, 5000) for i in range(5)] == [6000, 6200, 6400, 6600, 6800]
+    assert [budget.exemplar_part(50 + 10 * i) for i in range(5)] == [1000, 1200, 1400, 1600, 1800]
+
+
+def test_less_than_one_sample_per_class_is_refused() -> None:
+    assert resolve(BudgetSpec("fixed", 100), None, CIFAR[5], row_bytes=1).amount == 100
+    with pytest.raises(InputError, match="budget: 99 samples are less than one for each of the 100 classes"):
+        resolve(BudgetSpec("fixed", 99), None, CIFAR[5], row_bytes=1)
+    with pytest.raises(InputError, match=r"97 samples \(300000 bytes of 3072 a sample\)"):
+        resolve(parse_budget("bytes:300kB"), None, CIFAR[5], row_bytes=CIFAR_ROW)
+
+
+def test_a_growing_budget_is_checked_in_every_phase() -> None:
+    fine = [PhaseFacts(3, 9), PhaseFacts(2, 4)]
+    assert resolve(BudgetSpec("growing", 1), None, fine, row_bytes=1).total(3, 4) == 7
+    with pytest.raises(InputError, match="6 samples are less than one for each of the 7 classes of phases 0 to 2"):
+        resolve(BudgetSpec("growing", 1), None, [*fine, PhaseFacts(2, 1)], row_bytes=1)
+
+
+def test_exemplars_must_make_sense() -> None:
+    with pytest.raises(InputError, match="exemplars: got 0"):
+        resolve(None, 0, CIFAR[5], row_bytes=1)
+    with pytest.raises(InputError, match="exemplars: got 2000, but growing:20"):
+        resolve(BudgetSpec("growing", 20), 2000, CIFAR[5], row_bytes=1)
+
+
+def test_settings_keep_numbers_numbers() -> None:
+    settings = MemorySettings(budget=7000)
+    assert type(settings.budget) is int
+    assert MemorySettings(budget="growing:20").budget == "growing:20"
+    assert MemorySettings() == MemorySettings(budget=None, exemplars=None, selection="herding")
+
+
+@pytest.mark.parametrize("bad", [{"budget": True}, {"budget": "many"}, {"exemplars": 0}, {"size": 3}, {"budget": 7.5}])
+def test_settings_refuse_what_they_cannot_mean(bad: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        MemorySettings.model_validate(bad)

@@ -1,0 +1,281 @@
+"""loop.py: one stage of training against a loop written out here, and what must and must not move."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from lightning_fabric import Fabric
+from safetensors.torch import load_file
+from torch import Tensor
+
+from remem.data.augment import AugmentPlan
+from remem.errors import InputError
+from remem.methods.loop import Workshop, build_optimizer, optimizer_class, run_stage
+from remem.methods.losses import classify
+from remem.methods.settings import TrainSettings
+from remem.methods.stage import Losses, ParameterGroup, Stage, group, whole
+from remem.nets.contract import NetSettings, Output
+from remem.nets.heads import HeadSettings
+from remem.nets.network import Network, build_network
+from remem.seeding import Streams
+from remem.types import IntArray, Samples, Values
+
+CLASSES, SIZE = 3, 4
+STREAMS = Streams(11)
+
+
+class Table:
+    """A reader of vectors that notes which rows it gave out, batch by batch."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.asked: list[list[int]] = []
+
+    def read(self, rows: IntArray) -> Values:
+        self.asked.append(rows.tolist())
+        return np.asarray(self.values[rows])
+
+
+def toy(count: int = 37) -> tuple[Table, Samples]:
+    """Vectors whose label is the largest of their first entries, so that a linear network can learn it."""
+    values = np.random.default_rng(0).standard_normal((count, SIZE)).astype(np.float32)
+    return Table(values), Samples(np.arange(count), values[:, :CLASSES].argmax(axis=1))
+
+
+def linear(hidden: tuple[int, ...] = (), *, batch_norm: bool = False) -> Network:
+    net = NetSettings(name="mlp", hidden=hidden, width=5, batch_norm=batch_norm)
+    network = build_network(net, (SIZE,), HeadSettings(name="linear"), 7)
+    network.head.grow(CLASSES, torch.Generator().manual_seed(8))
+    return network
+
+
+def workshop(told: list[dict[str, Any]] | None = None, **settings: Any) -> Workshop:
+    train = TrainSettings(**{"batch_size": 8, "weight_decay": 0.01, **settings})
+    fabric = Fabric(accelerator="cpu", devices=1)
+    events = [] if told is None else told
+    return Workshop(train, AugmentPlan(), fabric, STREAMS, events.append)
+
+
+def loss(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+    return {"classify": classify(output.logits, labels)}
+
+
+def staged(network: Network, samples: Samples, **changes: Any) -> Stage:
+    stage = Stage("main", samples, loss, whole(network), epochs=4, rate=0.2, schedule="step")
+    return replace(stage, **changes)
+
+
+def weights(network: Network) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def moved(before: dict[str, Tensor], network: Network) -> set[str]:
+    return {name for name, value in network.state_dict().items() if not torch.equal(before[name], value)}
+
+
+def hand_loop(network: Network, table: Table, samples: Samples, cuts: Iterable[tuple[int, int]]) -> Network:
+    """Four epochs of SGD, the rate a tenth from epoch 2 on; the network is two linear maps, written out."""
+    done = copy.deepcopy(network)
+    parameters = dict(done.named_parameters())
+    weight, bias = parameters["backbone.levels.0.0.weight"], parameters["backbone.levels.0.0.bias"]
+    rows, row_bias = parameters["head.new"], parameters["head.new_bias"]
+    optimizer = torch.optim.SGD([weight, bias, rows, row_bias], lr=0.2, momentum=0.9, nesterov=True, weight_decay=0.01)
+    for epoch in range(4):
+        optimizer.param_groups[0]["lr"] = 0.2 * (1.0 if epoch < 2 else 0.1)
+        order = STREAMS.numpy(2, "main/order", epoch).permutation(len(samples))
+        for start, stop in cuts:
+            chosen = order[start:stop]
+            inputs, labels = torch.from_numpy(table.values[chosen]), torch.from_numpy(samples.labels[chosen])
+            value = F.cross_entropy(F.linear(F.linear(inputs, weight, bias), rows, row_bias), labels)
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+    return done
+
+
+def test_a_stage_is_the_plain_loop_bit_for_bit() -> None:
+    table, samples = toy(37)
+    network = linear()
+    expected = hand_loop(network, table, samples, [(0, 8), (8, 16), (16, 24), (24, 32), (32, 37)])
+    before = weights(network)
+    shop = workshop(milestones=(0.5,), decay=0.1, momentum=0.9, nesterov=True)
+    run_stage(staged(network, samples), network, table, shop, phase=2, teacher=None)
+    names = {"backbone.levels.0.0.weight", "backbone.levels.0.0.bias", "head.new", "head.new_bias"}
+    assert moved(before, network) == names
+    for name, value in expected.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value), name
+
+
+def test_a_last_batch_of_one_joins_the_one_before() -> None:
+    table, samples = toy(33)
+    network = linear()
+    expected = hand_loop(network, table, samples, [(0, 8), (8, 16), (16, 24), (24, 33)])
+    run_stage(staged(network, samples), network, table, workshop(milestones=(0.5,)), phase=2, teacher=None)
+    assert [len(rows) for rows in table.asked] == [8, 8, 8, 9] * 4
+    assert sorted(row for rows in table.asked[:4] for row in rows) == list(range(33))
+    assert torch.equal(network.head.new, expected.head.new)
+
+
+def test_the_order_depends_on_phase_stage_and_epoch_only() -> None:
+    def order(phase: int, name: str) -> list[list[int]]:
+        table, samples = toy(20)
+        network = linear()
+        stage = staged(network, samples, name=name, epochs=2)
+        run_stage(stage, network, table, workshop(), phase=phase, teacher=None)
+        return table.asked
+
+    first = order(1, "main")
+    assert first == order(1, "main")
+    assert first[:3] != first[3:]  # two epochs of three batches
+    assert first != order(2, "main")
+    assert first != order(1, "balanced")
+
+
+def test_only_the_parameters_of_the_stage_move() -> None:
+    table, samples = toy()
+    network = linear(hidden=(6,))
+    before = weights(network)
+    stage = staged(network, samples, groups=group(network.head.new_parameters()))
+    run_stage(stage, network, table, workshop(), phase=0, teacher=None)
+    assert moved(before, network) == {"head.new", "head.new_bias"}
+    assert {name for name, p in network.named_parameters() if p.requires_grad} == {"head.new", "head.new_bias"}
+    run_stage(staged(network, samples), network, table, workshop(), phase=0, teacher=None)
+    assert "backbone.levels.0.0.weight" in moved(before, network)  # a later stage may thaw what this one froze
+
+
+@pytest.mark.parametrize("updates", [True, False])
+def test_batch_norm_mode(updates: bool) -> None:
+    table, samples = toy()
+    network = linear(hidden=(6,), batch_norm=True)
+    before = weights(network)
+    stage = staged(network, samples, updates_statistics=updates)
+    run_stage(stage, network, table, workshop(), phase=0, teacher=None)
+    statistics = {name for name in moved(before, network) if "running" in name or "num_batches" in name}
+    assert len(statistics) == (6 if updates else 0)  # two layers with mean, variance and count
+    assert "backbone.levels.0.1.weight" in moved(before, network)
+
+
+def test_weight_decay_and_rate_per_group() -> None:
+    network = linear()
+    _, samples = toy()
+    head, body = tuple(network.head.parameters()), tuple(network.backbone.parameters())
+    groups = (ParameterGroup(head, rate_scale=0.5, weight_decay=0.0), ParameterGroup(body))
+    optimizer = build_optimizer(staged(network, samples, groups=groups), TrainSettings(weight_decay=0.03))
+    assert [g["weight_decay"] for g in optimizer.param_groups] == [0.0, 0.03]
+    assert [g["peak"] for g in optimizer.param_groups] == [0.1, 0.2]
+
+    def constant(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+        return {"nothing": 0.0 * output.logits.sum()}
+
+    before = weights(network)
+    table, samples = toy(8)  # one batch: one step
+    stage = staged(network, samples, groups=groups, objective=constant, epochs=1, schedule="constant")
+    shop = workshop(weight_decay=0.03, momentum=0.0)
+    run_stage(stage, network, table, shop, phase=0, teacher=None)
+    after = network.state_dict()
+    assert torch.equal(after["head.new"], before["head.new"])  # no gradient, no decay
+    body_name = "backbone.levels.0.0.weight"
+    expected = before[body_name] * (1 - 0.2 * 0.03)
+    torch.testing.assert_close(after[body_name], expected, rtol=1e-6, atol=0)  # two roundings of float32
+
+
+def test_any_optimiser_of_torch() -> None:
+    table, samples = toy()
+    network, twin = linear(), linear()
+    options = {"betas": (0.8, 0.9), "eps": 1e-6}
+    shop = workshop(optimizer="adamw", options=options, weight_decay=0.02)
+    run_stage(staged(network, samples, schedule="constant"), network, table, shop, phase=2, teacher=None)
+    optimizer = torch.optim.AdamW(twin.parameters(), lr=0.2, weight_decay=0.02, betas=(0.8, 0.9), eps=1e-6)
+    for epoch in range(4):
+        order = STREAMS.numpy(2, "main/order", epoch).permutation(len(samples))
+        for start in range(0, 37, 8):
+            chosen = order[start : start + 8]
+            output = twin(torch.from_numpy(table.values[chosen]))
+            value = F.cross_entropy(output.logits, torch.from_numpy(samples.labels[chosen]))
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+    for name, value in twin.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value), name
+
+
+def test_unknown_optimiser() -> None:
+    assert optimizer_class("adamw") is torch.optim.AdamW
+    with pytest.raises(InputError, match=r"train.optimizer: 'adamv' given, expected one of .*adamw.*sgd"):
+        optimizer_class("adamv")
+    with pytest.raises(InputError, match="'optimizer' given"):  # the base class is not an optimiser
+        optimizer_class("optimizer")
+
+
+def test_the_loss_falls_and_every_epoch_is_told() -> None:
+    told: list[dict[str, Any]] = []
+    table, samples = toy(64)
+    network = linear()
+    run_stage(staged(network, samples, epochs=6), network, table, workshop(told), phase=3, teacher=None)
+    assert [event["epoch"] for event in told] == [1, 2, 3, 4, 5, 6]
+    first = {key: value for key, value in told[0].items() if key not in ("loss", "seconds")}
+    assert first == {"event": "epoch", "phase": 3, "stage": "main", "epoch": 1, "epochs": 6, "samples": 64}
+    losses = [event["loss"]["classify"] for event in told]
+    assert losses[-1] < 0.6 * losses[0]
+    json.dumps(told)  # what is told can be logged
+
+
+def test_the_teacher_is_asked_only_if_needed_and_never_changes() -> None:
+    table, samples = toy()
+    network, teacher = linear(), linear()
+    teacher.requires_grad_(False).eval()
+    before = weights(teacher)
+    asked: list[Output | None] = []
+
+    def listening(output: Output, labels: Tensor, advice: Output | None) -> Losses:
+        asked.append(advice)
+        return loss(output, labels, advice)
+
+    for needs in (False, True):
+        stage = staged(network, samples, objective=listening, epochs=1, needs_teacher=needs)
+        run_stage(stage, network, table, workshop(), phase=1, teacher=teacher)
+    assert [advice is None for advice in asked] == [True] * 5 + [False] * 5
+    assert all(advice is not None and not advice.logits.requires_grad for advice in asked[5:])
+    assert moved(before, teacher) == set()
+
+
+TWO_PROCESSES = """
+import sys
+from pathlib import Path
+from worlds import blobs, ready
+from remem.run.folder import run_in_folder
+
+devices, out = int(sys.argv[1]), Path(sys.argv[2])
+train = {"devices": devices, "epochs": 3, "batch_size": 16}
+net = {"batch_norm": False}
+run_in_folder(ready(blobs(per_class=21), {"train": train, "net": net, "memory": {"budget": 50}}), out)
+"""
+
+
+def test_two_processes_train_like_one(tmp_path: Path) -> None:
+    """Over gloo, the same global batches: gradients are summed in another order, so to 1e-5 and not bit for bit."""
+    script = tmp_path / "two.py"
+    script.write_text(TWO_PROCESSES)
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(tests), "OMP_NUM_THREADS": "1"}
+    for devices in (1, 2):
+        command = [sys.executable, str(script), str(devices), str(tmp_path / str(devices))]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (load_file(tmp_path / str(devices) / "model.safetensors") for devices in (1, 2))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=1e-5, atol=1e-5)
+    results = [json.loads((tmp_path / d / "result.json").read_text()) for d in "12"]
+    assert [r["config"]["train"]["strategy"] for r in results] == ["single", "ddp"]
+    assert [p["held_per_class"] for p in results[0]["phases"]] == [p["held_per_class"] for p in results[1]["phases"]]

@@ -1,0 +1,50 @@
+"""The hand-written policies: conventional memory and one share for all phases."""
+
+from dataclasses import replace
+
+import pytest
+
+from remem.errors import InputError
+from remem.policies.policy import POLICIES
+from remem.types import Action, State
+
+CIFAR = State(1, 10, 50, 0, 7000, 2000, 5000, tuple(range(2, 10)), splits=True)
+NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed-0.6", "fixed-0.7", "fixed-0.8"]
+
+
+def test_the_names_are_those_of_the_interface() -> None:
+    assert list(POLICIES) == [*NAMES, "fixed-0.9", "static"]
+    with pytest.raises(InputError, match="no policy named"):
+        POLICIES["fixed-0.65"]
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_policies_know_their_name_and_are_no_oracles(name: str) -> None:
+    policy = POLICIES[name].build()
+    assert policy.name == name
+    assert policy.oracle is False
+    assert policy.provenance()["name"] == name
+    assert policy.act(CIFAR) == policy.act(CIFAR)
+
+
+@pytest.mark.parametrize(
+    ("budget", "exemplars", "arriving", "old_total"),
+    [
+        (7000, 2000, 5000, 2000),  # the paper's N = 5
+        (3000, 2000, 1000, 2000),  # N = 25: E is more than half of M, but the new data needs only 1000
+        (3000, 2000, 2600, 1500),  # E is cut to half of M
+        (7000, 2000, 9000, 2000),  # more new data than fits
+        (7000, 2000, 300, 6700),  # little new data: all else stays with the old classes
+        (101, 90, 500, 50),  # M / 2 in whole numbers
+    ],
+)
+def test_static(budget: int, exemplars: int, arriving: int, old_total: int) -> None:
+    state = replace(CIFAR, budget=budget, exemplars=exemplars, arriving=arriving)
+    assert POLICIES["static"].build().act(state) == Action(old_total=old_total, level2_tenths=5)
+
+
+def test_fixed_is_the_same_in_every_phase() -> None:
+    policy = POLICIES["fixed-0.6"].build()
+    for phase in (1, 2, 5):
+        assert policy.act(replace(CIFAR, phase=phase, old_tenths=3)) == Action(old_tenths=6, level2_tenths=5)
+    assert policy.provenance() == {"name": "fixed-0.6", "old_share": 0.6}
