@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 from remem.data.arrays import from_arrays
 from remem.data.scenario import build_scenario
@@ -76,15 +78,15 @@ def play(episode: Episode, prepared: Prepared, *, stop: int | None = None, owned
     """The phases that are left, or those before `stop`; `owned` makes every phase a user's stream of copied rows."""
     results = []
     for phase in prepared.scenario.phases[episode.next_phase : stop]:
-        given = streamed(prepared, phase) if owned else phase
+        given = streamed(episode, phase) if owned else phase
         action = prepared.policy.act(episode.observe(given)) if phase.index else None
         results.append(episode.advance(given, action))
     return results
 
 
-def streamed(prepared: Prepared, phase: Phase) -> Phase:
-    """The phase with its training rows handed to the bank as new ones, which it owns and can really drop."""
-    bank = prepared.scenario.bank
+def streamed(episode: Episode, phase: Phase) -> Phase:
+    """The phase with its training rows handed to the episode's bank as new ones, which it owns and can really drop."""
+    bank = episode._bank
     return replace(phase, train={label: bank.own(bank.read(rows)) for label, rows in phase.train.items()})
 
 
@@ -107,3 +109,20 @@ def same_tensors(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tens
     return one.keys() == other.keys() and all(
         value.dtype == other[name].dtype and torch.equal(value, other[name]) for name, value in one.items()
     )
+
+
+def write_folder(root: Path, dataset: Dataset) -> None:
+    """train/<class>/<number>.png and val/<class>/<number>.png."""
+    for split, source in (("train", dataset.train), ("val", dataset.test)):
+        for row, label in enumerate(source.labels.tolist()):
+            place = root / split / f"class {label}"
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(source.read(np.array([row]))[0]).save(place / f"{row:03}.png")
+
+
+def write_npz(path: Path, dataset: Dataset) -> None:
+    """x_train, y_train, x_test, y_test."""
+    splits = {"train": dataset.train, "test": dataset.test}
+    arrays: dict[str, Any] = {f"x_{name}": split.read(np.arange(len(split.labels))) for name, split in splits.items()}
+    arrays |= {f"y_{name}": split.labels for name, split in splits.items()}
+    np.savez(path, **arrays)

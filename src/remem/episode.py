@@ -80,6 +80,11 @@ class Episode:
         return self._learner
 
     @property
+    def bank(self) -> Bank:
+        """This episode's own rows; a user's stream hands its samples to it."""
+        return self._bank
+
+    @property
     def samples_peak(self) -> int:
         return self._memory.peak
 

@@ -18,6 +18,7 @@ from lightning_fabric import Fabric
 from safetensors.torch import load_file
 from torch import Tensor
 
+import worlds
 from remem.data.augment import AugmentPlan
 from remem.errors import InputError
 from remem.methods.loop import Workshop, build_optimizer, optimizer_class, run_stage
@@ -27,6 +28,7 @@ from remem.methods.stage import Losses, ParameterGroup, Stage, group, whole
 from remem.nets.contract import NetSettings, Output
 from remem.nets.heads import HeadSettings
 from remem.nets.network import Network, build_network
+from remem.run.folder import run_in_folder
 from remem.seeding import Streams
 from remem.types import IntArray, Samples, Values
 
@@ -249,33 +251,75 @@ def test_the_teacher_is_asked_only_if_needed_and_never_changes() -> None:
     assert moved(before, teacher) == set()
 
 
-TWO_PROCESSES = """
+class FirstOfTwo:
+    """Fabric as the first of two processes sees it, without the second: notes what is propagated backwards."""
+
+    global_rank, world_size = 0, 2
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+
+    def setup(self, module: Any, optimizer: Any) -> tuple[Any, Any]:
+        return module, optimizer
+
+    def to_device(self, value: Tensor) -> Tensor:
+        return value
+
+    def backward(self, value: Tensor) -> None:
+        self.losses.append(value.item())
+        value.backward()
+
+    def broadcast(self, value: Tensor, src: int) -> Tensor:
+        return value
+
+
+@pytest.mark.parametrize("rest", [0, 1, 2, 3, 4, 7])
+def test_slices_weigh_what_they_hold(rest: int) -> None:
+    """Two processes cannot share a last batch of 2 or 3, one can train on it alone: the sizes must be their own."""
+
+    def one(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+        return {"one": 1.0 + 0.0 * output.logits.sum()}
+
+    table, samples = toy(18 + rest)
+    fabric: Any = FirstOfTwo()
+    shop = replace(workshop(batch_size=9), fabric=fabric)
+    network = linear()
+    stage = staged(network, samples, objective=one, epochs=1)
+    run_stage(stage, network, table, shop, phase=0, teacher=None)
+    sizes = [9, 9 + rest] if rest < 4 else [9, 9, rest]
+    # Both processes' gradients are averaged, so weights of 2 x share give the mean over the whole batch.
+    assert fabric.losses == pytest.approx([2 * (size // 2) / size for size in sizes if size])
+    assert [len(rows) for rows in table.asked] == [size // 2 for size in sizes]
+
+
+SHARED: list[dict[str, Any]] = [
+    {"train": {"epochs": 3, "batch_size": 15}, "net": {"batch_norm": False}, "memory": {"budget": 46}}
+]
+TWO_PROCESSES = f"""
 import sys
 from pathlib import Path
 from worlds import blobs, ready
 from remem.run.folder import run_in_folder
 
-devices, out = int(sys.argv[1]), Path(sys.argv[2])
-train = {"devices": devices, "epochs": 3, "batch_size": 16}
-net = {"batch_norm": False}
-run_in_folder(ready(blobs(per_class=21), {"train": train, "net": net, "memory": {"budget": 50}}), out)
+run_in_folder(ready(blobs(per_class=21), *{SHARED!r}, {{"train": {{"devices": 2}}}}), Path(sys.argv[1]))
 """
 
 
 def test_two_processes_train_like_one(tmp_path: Path) -> None:
-    """Over gloo, the same global batches: gradients are summed in another order, so to 1e-5 and not bit for bit."""
+    """Over gloo, the same global batches, in slices of 7 and 8 and more: gradients are summed in another order, so
+    to 1e-5 and not bit for bit. Batch norm is off, since it would see slices instead of whole batches."""
     script = tmp_path / "two.py"
     script.write_text(TWO_PROCESSES)
-    tests = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(tests), "OMP_NUM_THREADS": "1"}
-    for devices in (1, 2):
-        command = [sys.executable, str(script), str(devices), str(tmp_path / str(devices))]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-    one, two = (load_file(tmp_path / str(devices) / "model.safetensors") for devices in (1, 2))
+    environment = {**os.environ, "PYTHONPATH": str(Path(worlds.__file__).parent), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), str(tmp_path / "2")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    run_in_folder(worlds.ready(worlds.blobs(per_class=21), *SHARED), tmp_path / "1")
+    one, two = (load_file(tmp_path / folder / "model.safetensors") for folder in "12")
     assert one.keys() == two.keys()
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=1e-5, atol=1e-5)
-    results = [json.loads((tmp_path / d / "result.json").read_text()) for d in "12"]
-    assert [r["config"]["train"]["strategy"] for r in results] == ["single", "ddp"]
-    assert [p["held_per_class"] for p in results[0]["phases"]] == [p["held_per_class"] for p in results[1]["phases"]]
+    results = [json.loads((tmp_path / folder / "result.json").read_text()) for folder in "12"]
+    assert [result["config"]["train"]["strategy"] for result in results] == ["single", "ddp"]
+    held = [[phase["held_per_class"] for phase in result["phases"]] for result in results]
+    assert held[0] == held[1]

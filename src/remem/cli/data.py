@@ -42,11 +42,11 @@ def fetch_dataset(name: Name, data_root: options.DataRoot = None, quiet: options
     DATASETS[name]  # a typo gets a suggestion
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(TextColumn(name, markup=False), *columns, console=Console(stderr=True, quiet=quiet)) as bar:
-        task = bar.add_task(name, total=None)
+        task = bar.add_task(name, total=None, visible=False)
         path = fetch(
             name,
             find_root(DataSettings(root=data_root)),
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=lambda done, total: bar.update(task, completed=done, total=total, visible=True),
         )
     print(path)
 

@@ -68,8 +68,8 @@ def verdict(results: "list[RunResult]") -> str:
         return f"No winner: {best.label} and {other.label} have the same average accuracy."
     winner, loser = (run.data["config"]["policy"] for run in (best, other))
     return (
-        f"Winner: {winner}. With the same memory its average accuracy is {ahead:.2f} points higher than that of {loser}; "
-        f"on earlier classes it lost {100 * best.forgetting:.2f} points, {loser} {100 * other.forgetting:.2f}."
+        f"Winner: {winner}. With the same memory its average accuracy is {ahead:.2f} points higher than that of "
+        f"{loser}; its forgetting is {100 * best.forgetting:.2f} points against {100 * other.forgetting:.2f}."
     )
 
 

@@ -49,8 +49,6 @@ class LineBoard(Board):
             self._line(track, f"began phase {track.phase} of {track.phases}")
         elif event["event"] == "judged":
             self._line(track, f"phase {track.phase} of {track.phases} done, accuracy {percent(track.accuracy)}")
-        elif event["event"] == "begin" and track.doing == "complete":
-            self._line(track, "complete already, reused")
 
     def _line(self, track: Track, text: str) -> None:
         named = f"{track.name}: " if len(self.tracks) > 1 else ""

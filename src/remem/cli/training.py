@@ -1,6 +1,7 @@
 """What `run` and `resume` share: a run in this process with its display, what Ctrl-C says, and the closing table."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ def train(config: "RunConfig", out: Path, *, fresh: bool, quiet: bool) -> None:
     from remem.run.folder import go_on_in_folder, run_in_folder
     from remem.run.outline import outline, phases_done
 
+    quiet = quiet or is_follower()
     console, name = Console(quiet=quiet), str(out)
     with console.status("reading the data"):
         prepared = prepare(config)
@@ -30,8 +32,13 @@ def train(config: "RunConfig", out: Path, *, fresh: bool, quiet: bool) -> None:
         work = run_in_folder if fresh else go_on_in_folder
         result = work(prepared, out, lambda event: board.tell(name, event))
     show_result(console, result, out)
-    if quiet:
+    if quiet and not is_follower():
         print(out / "result.json")
+
+
+def is_follower() -> bool:
+    """Whether another process of the same run speaks to the user (Fabric starts one per device)."""
+    return any(os.environ.get(name, "0") != "0" for name in ("LOCAL_RANK", "NODE_RANK"))
 
 
 def show_result(console: Console, result: "RunResult", out: Path) -> None:
@@ -45,6 +52,8 @@ def show_result(console: Console, result: "RunResult", out: Path) -> None:
 
 def stopped(out: Path) -> typer.Exit:
     """After Ctrl-C: one line that says what is kept and how to go on."""
+    if is_follower():
+        return typer.Exit(1)
     if not (out / "config.json").exists():
         typer.echo("stopped before the run began; nothing was written", err=True)
     else:
@@ -62,12 +71,12 @@ def describe(prepared: "Prepared") -> list[str]:
     sizes = str(later[0]) if len(set(later)) == 1 else ", ".join(map(str, later))
     judged = f"{config.scenario.validation:g} of the training data" if config.scenario.validation else "test data"
     train = config.train
-    balanced = f" + {config.finetune.epochs} balanced" if config.finetune.epochs else ""
+    epochs = f"{train.epochs} + {config.finetune.epochs} balanced" if config.finetune.epochs else f"{train.epochs}"
     classes = f"{first + sum(later)} classes: {first} in phase 0, then {len(later)} phases of {sizes}"
     return [
         f"data     {scenario.name}, {classes}; order {config.scenario.order}, judged on {judged}",
         f"memory   {_memory(prepared)}",
-        f"training {config.method.name}, network {config.net.name}, {train.epochs} epochs{balanced}, "
+        f"training {config.method.name}, network {config.net.name}, epochs {epochs}, "
         f"{train.precision} on {train.device}, seed {config.seed}",
         *(f"note     {note}" for note in scenario.notes),
     ]

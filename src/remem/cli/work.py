@@ -38,7 +38,9 @@ class Work:
     def take(self, event: Mapping[str, Any]) -> None:
         """An `epoch` says how large its stage really is, and so how large that of later phases will be."""
         phase = event["phase"]
-        if event["event"] == "epoch":
+        if event["event"] == "phase":  # whatever lies before it is done, by this session or an earlier one
+            self.done[:phase] = [dict(stages) for stages in self.plan[:phase]]
+        elif event["event"] == "epoch":
             stage, cost = event["stage"], event["samples"] * _cost(phase, self.teacher)
             self.plan[phase][stage] = cost * event["epochs"]
             self.done[phase][stage] = cost * event["epoch"]

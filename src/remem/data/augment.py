@@ -143,7 +143,7 @@ def _lattice(start: Tensor, length: Tensor, size: int, extent: int) -> Tensor:
     start, length = start[:, None], length[:, None]
     at = start + (torch.arange(size, dtype=torch.float64) + 0.5) * length / size - 0.5
     at = at.clamp(min=start, max=start + length - 1)
-    return (2 * at + 1) / extent - 1
+    return ((2 * at + 1) / extent - 1).float()
 
 
 def _resized_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
@@ -153,7 +153,7 @@ def _resized_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator)
     across = _lattice(left, wide, plan.size, width)
     across = torch.where(_flipped(count, plan, generator), across.flip(1), across)
     down = _lattice(top, tall, plan.size, height)
-    grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1).float()
+    grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1)
     pixels = images.permute(0, 3, 1, 2).contiguous().float()
     sampled = F.grid_sample(pixels, grid.to(images.device), padding_mode="border", align_corners=False)
     return sampled.permute(0, 2, 3, 1).contiguous()

@@ -44,7 +44,7 @@ STENCIL = 64  # of a clean mask
 INK = 44  # longer side of the character in its mask
 
 # How hard the pictures are. Tuned so that a small network that sees everything at once is good but not perfect (about
-# 87 %), and that 20 samples of a class are worth much less than 300 (about 52 %).
+# 87 %), and that 20 samples of a class are worth much less than 300 (about 51 %).
 ROTATION = math.radians(17)
 SHEAR = 0.25
 SCALE = (0.8, 1.3)  # of the character's longer side, 11 pixels at 1

@@ -88,7 +88,7 @@ class Work:
         """One epoch of augmented inputs and labels on the device; with several processes, this one's slices."""
         stage, shop, fabric = self._stage, self._shop, self._shop.fabric
         order = shop.streams.numpy(self._phase, f"{stage.name}/order", epoch)
-        seed = shop.streams.integer(self._phase, f"{stage.name}/augment/{fabric.global_rank}", epoch)
+        seed = shop.streams.integer(self._phase, f"{stage.name}/augment", epoch)
         draws = torch.Generator().manual_seed(seed)
         size = shop.settings.batch_size
         shares = batches(stage.samples, size, order, rank=fabric.global_rank, world=fabric.world_size)

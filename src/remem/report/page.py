@@ -31,7 +31,7 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
 p { margin: .4rem 0; max-width: 46rem; }
 .soft, figcaption, footer { color: var(--soft); }
-.answer { background: var(--tint); border-left: 4px solid #0072B2; padding: .7rem 1rem; border-radius: 0 6px 6px 0; }
+.answer { background: var(--tint); border-left: 4px solid #0072B2; padding: .7rem 1rem; margin: 1rem 0; border-radius: 0 6px 6px 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 30rem; }
 th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
@@ -63,9 +63,7 @@ def page(results: Sequence[RunResult], title: str) -> str:
         html_table(summary_table(results)),
         f'<p class="soft">{escape(reading(results))}</p>',
         "<h2>Accuracy</h2>",
-        _figure(
-            accuracy_figure(results), "Accuracy on the test samples of all classes seen so far, after every phase."
-        ),
+        _figure(accuracy_figure(results), "After every phase: accuracy on all classes seen so far."),
         "<h2>Memory</h2>",
         _figure(
             memory_figure(results),

@@ -27,7 +27,7 @@ def accuracy_figure(results: Sequence[RunResult]) -> str:
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     axes = figure.subplots()
     _lines(axes, results, lambda run: [(phase.phase, 100 * phase.accuracy) for phase in run.phases])
-    _dress(axes, "accuracy on all classes seen so far (%)")
+    _dress(axes, "accuracy (%)")
     _legend(figure, axes)
     return inline_svg(figure, "accuracy", "Accuracy after every phase, one line per run")
 

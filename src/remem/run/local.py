@@ -18,6 +18,7 @@ from typing import Any
 from remem import errors
 from remem.run.results import RunResult, load_result
 
+COMMAND = (sys.executable, "-P", "-m", "remem.run.worker")  # -P: no module is taken from the working folder
 PATIENCE = 5.0  # seconds that a worker has to end by itself
 
 
@@ -67,7 +68,7 @@ class Worker:
         self.job = job
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "remem.run.worker"],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,

@@ -1,0 +1,97 @@
+"""`remem run` and `remem resume`: what they write and what they print."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from cli.conftest import TINY, Command
+from remem import __version__ as version
+
+
+def test_settings_come_from_preset_file_flags_and_set_in_that_order(
+    remem: Command, vectors: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(
+        'policy = "fixed-0.3"\n[scenario]\nphases = 1\n[train]\nepochs = 9\nbatch_size = 32\n'
+        '[memory]\nselection = "uniform"\n[finetune]\nepochs = 0\n[net]\nhidden = [8]\n'
+    )
+    out = tmp_path / "run"
+    flags = ["--dataset", vectors, "--phases", 2, "--budget", "40", "--exemplars", 12, "--policy", "fixed-0.6"]
+    said = remem("run", config, *flags, "--base-classes", 2, "--seed", 4, "--set", "train.epochs=1", "--out", out)
+    assert said.code == 0
+    settings = json.loads((out / "result.json").read_text())["config"]
+    assert (settings["policy"], settings["seed"]) == ("fixed-0.6", 4)  # a flag above the file
+    assert settings["scenario"] == {"phases": 2, "base_classes": 2, "order": "seed:0", "validation": 0.0}
+    assert settings["memory"] == {"budget": 40, "exemplars": 12, "selection": "uniform"}
+    assert (settings["train"]["epochs"], settings["train"]["batch_size"]) == (1, 32)  # --set above all, then the file
+    assert settings["train"]["rate"] == 0.2  # the preset
+
+
+def test_a_run_leaves_its_files_and_keeps_the_budget(remem: Command, vectors: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = remem("run", "--dataset", vectors, *TINY, "--budget", 30, "--exemplars", 10, "--out", out)
+    assert said.code == 0
+    assert said.err == ""
+    written = {path.name for path in out.iterdir()}
+    assert written >= {"result.json", "model.safetensors", "predictions.npz", "log.jsonl", "config.json"}
+    result = json.loads((out / "result.json").read_text())
+    assert result["status"] == "complete"
+    for phase in result["phases"][1:]:
+        assert phase["held_old"] + phase["held_new"] <= 30
+        assert sum(phase["held_per_class"].values()) == phase["held_old"] + phase["held_new"]
+    with np.load(out / "predictions.npz", allow_pickle=False) as predictions:
+        labels, guessed = predictions["labels_2"], predictions["nme_2"]
+    assert result["last_accuracy"] == np.mean(labels == guessed)
+
+
+def test_what_is_printed_agrees_with_the_result(remem: Command, vectors: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = remem("run", "--dataset", vectors, *TINY, "--budget", 30, "--exemplars", 10, "--out", out)
+    result = json.loads((out / "result.json").read_text())
+    first, memory, training = said.out.splitlines()[:3]
+    assert "6 classes: 3 in phase 0, then 2 phases of 2, 1" in first
+    assert "at most 30 samples at any time, E = 10; policy static, selection herding" in memory
+    assert "icarl, network mlp, epochs 1, " in training
+    done = [line for line in said.out.splitlines() if " done, accuracy " in line]
+    assert [line.partition(",")[0] for line in done] == [f"phase {k} of 2 done" for k in range(3)]
+    for phase in result["phases"]:
+        cells = [str(phase["phase"]), str(phase["classes_seen"]), f"{100 * phase['accuracy']:.2f}"]
+        rows = [line.split() for line in said.out.splitlines() if line.split()[:3] == cells]
+        assert [row[-2:] for row in rows] == [[str(phase["held_old"]), str(phase["held_new"])]]
+    assert f"average accuracy {100 * result['average_accuracy']:.2f} %" in said.out
+    assert f"in {out}: result.json" in said.out
+
+
+def test_quiet_prints_where_the_result_is_and_nothing_else(remem: Command, vectors: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = remem("run", "--dataset", vectors, *TINY, "--quiet", "--out", out)
+    assert said == (0, f"{out / 'result.json'}\n", "")
+    assert remem("resume", out, "--quiet") == (0, f"{out / 'result.json'}\n", "")
+
+
+def test_resuming_a_complete_run_says_so_and_changes_nothing(remem: Command, vectors: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    remem("run", "--dataset", vectors, *TINY, "--out", out)
+    before = (out / "result.json").read_bytes()
+    said = remem("resume", out)
+    assert said.code == 0
+    assert said.out.startswith(f"{out}: this run is complete")
+    assert (out / "result.json").read_bytes() == before
+
+
+def test_a_method_that_keeps_all_data_is_called_an_oracle(remem: Command, vectors: str, tmp_path: Path) -> None:
+    said = remem("run", "--dataset", vectors, *TINY, "--method", "joint", "--out", tmp_path / "run")
+    assert said.code == 0
+    assert "memory   all data of all seen classes (oracle" in said.out
+    assert said.out.count("oracle") == 2
+
+
+def test_python_dash_m_and_version(remem: Command) -> None:
+    said = remem("--version")
+    assert said == (0, f"remem {version}\n", "")
+    done = subprocess.run([sys.executable, "-m", "remem", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == said.out

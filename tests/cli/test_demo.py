@@ -1,0 +1,52 @@
+"""`remem demo` with tiny settings, and what it says about the winner."""
+
+import json
+from pathlib import Path
+
+from cli.conftest import Command
+from remem.cli.demo import POLICIES, verdict
+from remem.run.results import RunResult
+
+TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
+
+
+def test_the_demo_compares_two_runs_and_reuses_them(remem: Command, vectors: str, tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    settings = [word for pair in (f"data.name={vectors}", *TINY) for word in ("--set", pair)]
+    said = remem("demo", "--out", out, *settings)
+    assert said.code == 0, said.err
+    results = [json.loads((out / policy / "result.json").read_text()) for policy in POLICIES]
+    page = (out / "report.html").read_text()
+    for result in results:
+        average, last = (f"{100 * result[name]:.2f}" for name in ("average_accuracy", "last_accuracy"))
+        row = next(line for line in said.out.splitlines() if line.startswith(f"icarl / {result['config']['policy']} "))
+        phase = result["phases"][-1]
+        assert row.split()[3:5] == [average, last]
+        assert row.split()[-2:] == [str(phase["held_old"]), str(phase["held_new"])]
+        assert average in page
+        assert last in page
+    assert "inner" in said.out  # "Winner: ..." or "No winner: ..."
+    assert f"report: {out / 'report.html'}" in said.out
+
+    stamps = [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES]
+    again = remem("demo", "--out", out, *settings)
+    assert again.code == 0
+    assert "complete already and reused: static, fixed-0.6" in again.out
+    assert [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES] == stamps
+
+    changed = remem("demo", "--out", out, *settings, "--set", "train.epochs=2")
+    assert changed.code == 2
+    assert "train.epochs is 2, but this run began with 1; settings cannot change" in changed.err
+
+
+def made(policy: str, average: float, lost: float) -> RunResult:
+    config = {"policy": policy, "method": {"name": "icarl"}}
+    return RunResult({"config": config, "average_accuracy": average, "forgetting": lost, "oracle": False})
+
+
+def test_the_winner_in_words() -> None:
+    words = verdict([made("static", 0.40, 0.2), made("fixed-0.6", 0.43, 0.1)])
+    assert words.startswith("Winner: fixed-0.6.")
+    assert "3.00 points higher than that of static" in words
+    assert "10.00 points against 20.00" in words
+    assert verdict([made("static", 0.4, 0.2), made("fixed-0.6", 0.4, 0.1)]).startswith("No winner")

@@ -1,0 +1,164 @@
+"""AANets: the two-branch forward against a plain version, and which parameters move in which stage."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import worlds
+from remem.methods.aanets import balanced_at_random
+from remem.methods.loop import run_stage
+from remem.methods.method import PhaseFacts
+from remem.nets.blocks import ResNet
+from remem.nets.contract import NetSettings, build_backbone
+from remem.nets.two_branch import Scaled, TwoBranch
+from remem.types import Samples
+
+IMAGES = {"method": {"name": "lucir-aanets"}, "train": {"epochs": 2}, "finetune": {"epochs": 0}}
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def backbone(name: str = "small") -> ResNet:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        made = build_backbone(NetSettings(name=name), (16, 16, 3))
+    assert isinstance(made, ResNet)
+    return made
+
+
+@pytest.mark.parametrize("name", ["small", "resnet32", "resnet32-pod", "resnet18", "resnet18-pod"])
+def test_equal_branches_give_what_one_gives(name: str) -> None:
+    """At the start both branches are the network of phase 0, so any mixture of them is that network."""
+    one = backbone(name).eval()
+    two = TwoBranch(copy.deepcopy(one)).eval()
+    x = random(2, 3, 16, 16)
+    with torch.no_grad():
+        expected, got = one(x), two(x)
+        torch.testing.assert_close(got.vector, expected.vector, rtol=1e-5, atol=1e-6)
+        for a, b in zip(got.maps, expected.maps, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_forward_is_the_mixture_of_both_branches_at_every_level() -> None:
+    one = backbone()
+    two = TwoBranch(copy.deepcopy(one)).eval()
+    with torch.no_grad():
+        two.weights.copy_(torch.tensor([0.3, 0.8, 0.6]))
+        for module in two.stable.modules():
+            if isinstance(module, Scaled):
+                module.factor.add_(0.2 * random(*module.factor.shape, seed=2))
+        for parameter in two.plastic.parameters():
+            parameter.add_(0.05 * random(*parameter.shape, seed=3))
+    stable = copy.deepcopy(one).eval()  # the same branch with the factors multiplied into plain kernels
+    stable.load_state_dict(folded(two))
+    x = images = random(4, 3, 16, 16)
+    maps = []
+    for level, (mine, theirs, weight) in enumerate(
+        zip(stable.levels, two.plastic.levels, [0.3, 0.8, 0.6], strict=True)
+    ):
+        a, b = mine(x), theirs(x)
+        maps.append(weight * a + (1 - weight) * b)
+        x = maps[-1] if level == 2 else weight * F.relu(a) + (1 - weight) * F.relu(b)
+    output = two(images)
+    torch.testing.assert_close(output.vector, x.mean((2, 3)), rtol=1e-5, atol=1e-6)
+    for got, expected in zip(output.maps, maps, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def folded(two: TwoBranch) -> dict[str, torch.Tensor]:
+    state = {}
+    for name, value in two.stable.state_dict().items():
+        if name.endswith("kernel"):
+            value = value * two.stable.state_dict()[name.replace("kernel", "factor")]
+        if not name.endswith("factor"):
+            state[f"levels.{name.replace('kernel', 'weight')}"] = value
+    return state
+
+
+def test_one_factor_per_kernel() -> None:
+    """53,808 factors on ResNet-32, as published: 'neuron-level scaling' is one scalar per pair of channels."""
+    two = TwoBranch(build_backbone(NetSettings(name="resnet32"), (32, 32, 3)))
+    assert sum(m.factor.numel() for m in two.stable.modules() if isinstance(m, Scaled)) == 53_808
+    frozen = {name for name, _ in two.stable.named_buffers() if name.endswith("kernel")}
+    assert frozen
+    assert not frozen & {name for name, _ in two.stable.named_parameters()}
+
+
+def state_after(stop: int, *layers: dict[str, object]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """The network before and after the last of `stop` phases."""
+    prepared = worlds.ready(worlds.pictures(), IMAGES, *layers)
+    episode = worlds.opened(prepared)
+    worlds.play(episode, prepared, stop=stop - 1)
+    before = episode.learner.state()
+    worlds.play(episode, prepared, stop=stop)
+    return before, episode.learner.state()
+
+
+def test_kernels_of_phase_0_never_move_and_everything_else_does() -> None:
+    before, after = state_after(3)
+    moved = {
+        name
+        for name in before
+        if before[name].shape == after[name].shape and not torch.equal(before[name], after[name])
+    }
+    kernels = {name for name in after if name.endswith("kernel")}
+    assert kernels
+    assert not kernels & moved
+    assert {name for name in after if name.endswith("factor")} <= moved
+    assert {name for name in after if "plastic" in name and name.endswith("weight")} <= moved
+    assert {name for name in after if "stable" in name and name.endswith("running_mean")} <= moved
+
+
+def test_the_mixture_moves_and_can_be_kept_at_a_half() -> None:
+    _, learned = state_after(2, {"method": {"mixture_rate": 0.05}})
+    _, fixed = state_after(2, {"method": {"mixture_rate": 0.0}})
+    assert torch.equal(fixed["backbone.weights"], torch.full((2,), 0.5))
+    assert (learned["backbone.weights"] - 0.5).abs().min() > 1e-4
+
+
+def test_the_upper_level_trains_nothing_but_the_mixture() -> None:
+    prepared = worlds.ready(worlds.pictures(), IMAGES)
+    episode = worlds.opened(prepared)
+    worlds.play(episode, prepared, stop=2)  # after phase 1 the branches differ, so the mixture has a gradient
+    learner, held = episode.learner, episode._memory.samples()
+    before = learner.state()
+    stage = learner.method.stages(PhaseFacts(1, 2, 2), learner.network, held, prepared.config.train)[0].after_epoch
+    assert stage is not None
+    run_stage(stage, learner.network, episode.bank, learner._shop, phase=1, teacher=None)
+    after = learner.state()
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {"backbone.weights"}
+
+
+def test_phase_0_has_one_branch_and_its_snapshot_restores() -> None:
+    prepared = worlds.ready(worlds.pictures(), IMAGES)
+    episode = worlds.opened(prepared)
+    worlds.play(episode, prepared, stop=1)
+    assert isinstance(episode.learner.network.backbone, ResNet)
+    worlds.play(episode, prepared, stop=2)
+    assert isinstance(episode.learner.network.backbone, TwoBranch)
+    copy_of = worlds.opened(prepared)
+    copy_of.restore(episode.snapshot())
+    for one, other in zip(worlds.play(episode, prepared), worlds.play(copy_of, prepared), strict=True):
+        assert worlds.facts_of(one) == worlds.facts_of(other)
+    assert worlds.same_tensors(episode.learner.state(), copy_of.learner.state())
+
+
+def test_balanced_data_has_as_many_of_a_new_class_as_of_an_old_one() -> None:
+    labels = np.repeat([0, 1, 2, 3], [4, 6, 20, 3])
+    chosen = balanced_at_random(PhaseFacts(1, 2, 2), Samples(np.arange(33), labels))
+    assert np.bincount(chosen.labels).tolist() == [4, 6, 5, 3]
+    assert len(np.unique(chosen.rows)) == len(chosen.rows)
+
+
+@pytest.mark.parametrize("name", ["icarl-aanets", "lucir-aanets", "pod-aanets"])
+def test_each_runs_on_images_and_on_vectors(name: str) -> None:
+    for world in (worlds.pictures(), worlds.blobs()):
+        prepared = worlds.ready(world, {"method": {"name": name}, "train": {"epochs": 1}})
+        results = worlds.play(worlds.opened(prepared), prepared)
+        assert [result.phase for result in results] == [0, 1, 2]
+        assert all(result.held_old + result.held_new <= 40 for result in results[1:])

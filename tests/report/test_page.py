@@ -1,0 +1,110 @@
+"""The report page and its figures: every number in it, nothing fetched, everything escaped."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from remem.report.page import answer, page, write_page
+from remem.report.plots import COLOURS, accuracy_figure, before_and_now, memory_figure
+from report.made_runs import made_run
+
+VOID = {"meta", "br", "path", "use"}
+
+
+class Outline(HTMLParser):
+    """Every element must be closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+RUNS = [made_run("icarl", "static", [0.81, 0.62, 0.43]), made_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
+
+
+def test_the_page_has_every_number_of_both_runs(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "report.html"
+    write_page(RUNS, path, "One against the other")
+    text = path.read_text(encoding="utf-8")
+    assert "<h1>One against the other</h1>" in text
+    for run in RUNS:
+        for share in (run.average_accuracy, run.last_accuracy, *(phase.accuracy for phase in run.phases)):
+            assert f">{100 * share:.2f}</td>" in text
+    assert "icarl / static; icarl / fixed-0.6" in text
+    assert "At most 40 samples are held at any time." in text
+
+
+def test_the_page_holds_everything_itself_and_is_well_formed() -> None:
+    text = page(RUNS, "title")
+    for word in ("http", "<script", "<link", "<img", "@import", "src=", "file:"):
+        assert word not in text
+    outline = Outline()
+    outline.feed(text)
+    assert outline.open == []
+    assert outline.seen.count("svg") == 2
+    assert outline.seen.count("details") == 4
+    assert len(outline.ids) == len(set(outline.ids)), "two elements have one id"
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    assert used <= set(outline.ids)
+
+
+def test_text_from_outside_is_escaped() -> None:
+    run = made_run("icarl", "<script>alert(1)</script>", [0.5, 0.4], data={"name": "folder:<b>&"})
+    text = page([run], "<i>title</i>")
+    for bad in ("<script>", "<b>", "<i>"):
+        assert bad not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_oracles_and_unfinished_runs_are_said() -> None:
+    upper = made_run("joint", "static", [0.9, 0.9], oracle=True)
+    text = page([*RUNS, upper], "title")
+    assert "joint / static (oracle)" in text
+    assert "Runs marked (oracle)" in text
+    assert "not complete" not in text
+    assert "not complete" in page([made_run("icarl", "static", [])], "title")
+
+
+def test_the_answer_leaves_oracles_out() -> None:
+    upper = made_run("joint", "static", [0.9, 0.9, 0.9], oracle=True)
+    words = "Highest average accuracy: icarl / fixed-0.6 with 67.67 %, 5.67 points above icarl / static."
+    assert answer([*RUNS, upper]) == words
+    assert answer([upper]) == "No run here is both complete and free of oracles."
+
+
+def test_figures_are_equal_when_made_twice_and_use_the_colour_of_the_page() -> None:
+    svg = accuracy_figure(RUNS)
+    assert svg == accuracy_figure(RUNS)
+    assert "currentColor" in svg
+    assert all(colour.lower() in svg.lower() for colour in COLOURS[:2])
+    assert COLOURS[2].lower() not in svg.lower()
+    assert "<text" not in svg  # letters are paths: no font is needed
+
+
+def test_seeds_share_a_line() -> None:
+    seeds = [made_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in range(3)]
+    assert COLOURS[1].lower() not in memory_figure(seeds).lower()
+    assert "FillBetween" in accuracy_figure(seeds)
+
+
+def test_samples_per_class() -> None:
+    _, first, second = RUNS[0].phases
+    assert before_and_now(first, second) == pytest.approx((10 / 6, 30 / 2))

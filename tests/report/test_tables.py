@@ -1,0 +1,76 @@
+"""Tables of runs, from results made by hand."""
+
+from typing import Any
+
+from remem.report.tables import (
+    Table,
+    by_settings,
+    comparison_table,
+    group_names,
+    phase_table,
+    summary_table,
+    totals_line,
+    varying_settings,
+)
+from report.made_runs import made_run
+
+
+def test_text_is_aligned() -> None:
+    table = Table(("name", "value"), (("a", "1.25"), ("longer", "10.00")), labels=1)
+    assert table.text().splitlines() == ["name    value", "------  -----", "a        1.25", "longer  10.00"]
+
+
+def test_markdown() -> None:
+    table = Table(("name", "value"), (("a|b", "1"),), labels=1)
+    assert table.markdown().splitlines() == ["| name | value |", "| :-- | --: |", "| a\\|b | 1 |"]
+
+
+def test_summary_of_single_runs() -> None:
+    table = summary_table([made_run("icarl", "static", [0.8, 0.6]), made_run("icarl", "fixed-0.6", [0.8, 0.7])])
+    assert table.header == ("method", "policy", "runs", "average %", "last %", "forgetting", "peak samples")
+    assert table.rows == (
+        ("icarl", "static", "1", "70.00", "60.00", "20.00", "40"),
+        ("icarl", "fixed-0.6", "1", "75.00", "70.00", "10.00", "40"),
+    )
+
+
+def test_summary_over_seeds_has_students_interval() -> None:
+    runs = [made_run("icarl", "static", [0.5, 0.5], seed=0), made_run("icarl", "static", [0.6, 0.6], seed=1)]
+    [row] = summary_table(runs).rows
+    # Two values, 0.1 apart: deviation 0.0707, t(1) = 12.706, half width 12.706 x 0.0707 / sqrt(2) = 0.6353.
+    assert row[2:5] == ("2", "55.00 ± 63.53", "55.00 ± 63.53")
+
+
+def test_settings_that_differ_get_a_column_and_keep_runs_apart() -> None:
+    longer: dict[str, Any] = {"scenario": {"phases": 10, "order": "seed:0"}}
+    runs = [made_run("icarl", "static", [0.8, 0.6]), made_run("icarl", "static", [0.8, 0.5], **longer)]
+    assert varying_settings(runs) == ["scenario.phases"]
+    assert [len(group) for group in by_settings(runs)] == [1, 1]
+    assert [row[2] for row in summary_table(runs).rows] == ["1", "10"]
+    assert group_names(runs) == ["icarl / static, scenario.phases 1", "icarl / static, scenario.phases 10"]
+
+
+def test_oracles_are_marked() -> None:
+    run = made_run("joint", "static", [0.8, 0.8], oracle=True)
+    assert summary_table([run]).rows[0][0] == "joint (oracle)"
+    assert comparison_table([run]).rows[0][0] == "joint / static (oracle)"
+
+
+def test_comparison_shows_the_memory_of_the_last_phase() -> None:
+    [row] = comparison_table([made_run("icarl", "static", [0.8, 0.6])]).rows
+    assert row == ("icarl / static", "70.00", "60.00", "20.00", "10", "30")
+
+
+def test_phases_of_a_run() -> None:
+    run = made_run("icarl", "static", [0.8, 0.6])
+    assert phase_table(run).rows == (
+        ("0", "4", "80.00", "70.00", "80.00", "-", "0", "100"),
+        ("1", "6", "60.00", "50.00", "60.00", "0.25", "10", "30"),
+    )
+    assert totals_line(run) == "average accuracy 70.00 %, last 60.00 %, forgetting 20.00 points"
+
+
+def test_a_run_that_has_just_begun() -> None:
+    run = made_run("icarl", "static", [])
+    assert summary_table([run]).rows[0][3:] == ("-", "-", "-", "0")
+    assert comparison_table([run]).rows[0][1:] == ("-", "-", "-", "-", "-")

@@ -1,0 +1,158 @@
+"""single.py: whole runs in memory: repeatable, on any kind of data, never looking at the test set to tune."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remem.data.source import Dataset
+from remem.run.build import prepare
+from remem.run.config import compose
+from remem.run.single import run
+from remem.types import IntArray, Values
+from worlds import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
+
+FIELDS = {"format", "remem", "status", "config", "head", "oracle", "policy_saw_classes", "policy", "phases"}
+FIELDS |= {"average_accuracy", "last_accuracy", "forgetting", "average_accuracy_cnn", "average_accuracy_nme"}
+FIELDS |= {"samples_peak", "class_order", "class_names"}
+PHASE_FIELDS = {"phase", "classes_seen", "accuracy", "accuracy_cnn", "accuracy_nme", "accuracy_by_phase", "action"}
+PHASE_FIELDS |= {"budget", "held_old", "held_new", "held_per_class", "seconds"}
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    first, second = (run(ready(pictures())).data for _ in range(2))
+    assert timeless(first) == timeless(second)
+    assert json.dumps(timeless(first)) == json.dumps(timeless(second))  # the order of keys too
+
+
+def test_another_seed_gives_another_result() -> None:
+    hard = pictures(seed=4)
+    one, other = (run(ready(hard, {"seed": seed, "policy": "fixed-0.3"})).data for seed in (0, 1))
+    assert [p["held_per_class"] for p in one["phases"]] == [p["held_per_class"] for p in other["phases"]]
+    told = [[p["accuracy_cnn"] for p in result["phases"]] for result in (one, other)]
+    assert told[0] != told[1]
+
+
+def test_the_fields_of_the_result() -> None:
+    data = run(ready(blobs(), {"policy": "fixed-0.6"})).data
+    assert set(data) >= FIELDS
+    assert (data["format"], data["status"], data["head"], data["oracle"]) == (1, "complete", "nme", False)
+    assert data["policy"] == {"name": "fixed-0.6", "old_share": 0.6}
+    assert data["class_order"] == list(range(6))
+    assert data["class_names"] == list("012345")
+    accuracies = [phase["accuracy"] for phase in data["phases"]]
+    assert data["average_accuracy"] == pytest.approx(sum(accuracies) / 3)
+    assert data["last_accuracy"] == accuracies[-1]
+    assert data["average_accuracy_cnn"] == pytest.approx(sum(p["accuracy_cnn"] for p in data["phases"]) / 3)
+    assert data["samples_peak"] == 40
+    for index, phase in enumerate(data["phases"]):
+        assert set(phase) >= PHASE_FIELDS
+        assert (phase["phase"], phase["classes_seen"]) == (index, 2 * index + 2)
+        assert set(phase["seconds"]) == {"train", "select", "policy", "evaluate"}
+        assert list(phase["held_per_class"]) == [str(label) for label in range(2 * index + 2)]
+        assert sum(phase["held_per_class"].values()) == phase["held_old"] + phase["held_new"]
+    assert (data["phases"][0]["action"], data["phases"][0]["budget"]) == (None, None)
+    assert data["phases"][1]["action"] == {"old_share": 0.6, "level1": 0.6, "level2": 0.5, "clamped": False}
+    assert data["phases"][2]["action"] == {"old_share": 0.6, "level1": 0.0, "level2": 0.5, "clamped": False}
+    json.dumps(data)
+
+
+def test_oracles_say_so() -> None:
+    assert run(ready(blobs(), {"method": {"name": "joint"}})).data["oracle"] is True
+
+
+def test_everything_is_told_in_order() -> None:
+    told: list[dict[str, Any]] = []
+    run(ready(blobs()), told.append)
+    words = [(event["event"], event["phase"]) for event in told]
+    main, fine = [("epoch", 0)] * 2, 3  # two epochs; from phase 1 on a third one of fine-tuning
+    assert words[:4] == [("phase", 0), *main, ("judged", 0)]
+    assert words[4:9] == [("phase", 1), *[("epoch", 1)] * fine, ("judged", 1)]
+    assert [event["stage"] for event in told if event["event"] == "epoch"] == ["main"] * 2 + [
+        "main",
+        "main",
+        "balanced",
+    ] * 2
+
+
+@pytest.mark.parametrize("dataset", [blobs(), pictures()], ids=["vectors", "images"])
+def test_bf16_is_close_to_fp32(dataset: Dataset) -> None:
+    """Eight bits of mantissa: the losses of the first epoch agree to a few per cent, and both runs are whole."""
+    losses = []
+    for precision in ("fp32", "bf16"):
+        told: list[dict[str, Any]] = []
+        result = run(ready(dataset, {"train": {"precision": precision}}), told.append)
+        assert result.data["config"]["train"]["precision"] == precision
+        assert result.complete
+        losses.append(next(event["loss"]["classify"] for event in told if event["event"] == "epoch"))
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    assert losses[1] != losses[0]
+
+
+@pytest.mark.parametrize(
+    ("memory", "budgets"),
+    [
+        ({"budget": "growing:4", "exemplars": None}, [48, 56]),  # 4 x old classes + 40 new samples
+        ({"budget": "bytes:1kB"}, [41, 41]),  # 24 bytes a vector
+        ({"budget": None, "exemplars": 10}, [50, 50]),  # E + the largest phase
+    ],
+)
+def test_budgets_of_every_kind(memory: dict[str, Any], budgets: list[int]) -> None:
+    result = run(ready(blobs(), {"memory": memory}))
+    assert [phase.budget for phase in result.phases[1:]] == budgets
+    assert [phase.held_old + phase.held_new for phase in result.phases[1:]] == budgets
+
+
+class Forbidden:
+    """A test split that may be described but never read."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def read(self, rows: IntArray) -> Values:
+        raise AssertionError("the test set was read")
+
+
+def test_validation_never_reads_the_test_set() -> None:
+    dataset = replace(blobs(), test=Forbidden(blobs().test))
+    with pytest.raises(AssertionError, match="the test set was read"):
+        run(ready(dataset))
+    result = run(ready(dataset, {"scenario": {"validation": 0.1}}))
+    assert result.complete
+    assert sum(result.phases[0].held_per_class.values()) == 36  # 2 of 20 samples a class are judged on
+
+
+@pytest.mark.parametrize("kind", ["folder of images", "npz of images", "npz of vectors"])
+def test_data_of_the_users_own_through_the_same_call(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    dataset = blobs() if kind == "npz of vectors" else pictures()
+    if kind == "folder of images":
+        write_folder(tmp_path / "own", dataset)
+        name = f"folder:{tmp_path / 'own'}"
+    else:
+        write_npz(tmp_path / "own.npz", dataset)
+        name = f"npz:{tmp_path / 'own.npz'}"
+    net = {"hidden": [16], "width": 8} if kind == "npz of vectors" else {"width": 4, "blocks": [1, 1]}
+    told: list[dict[str, Any]] = []
+    result = run(prepare(compose(QUICK, {"data": {"name": name}, "net": net})), told.append)
+    assert result.complete
+    assert len(result.phases) == 3
+    assert result.phases[-1].classes_seen == 6
+    assert result.data["config"]["data"]["name"] in ("folder:own", "npz:own.npz")
+    assert str(tmp_path) not in json.dumps(result.data)
+    assert str(tmp_path) not in json.dumps(told)
+
+
+def test_an_npz_gives_the_result_of_its_arrays(tmp_path: Path) -> None:
+    write_npz(tmp_path / "own.npz", blobs())
+    name = f"npz:{tmp_path / 'own.npz'}"
+    from_file = run(prepare(compose(ready(blobs()).config.model_dump(), {"data": {"name": name}}))).data
+    in_memory = run(ready(blobs())).data
+    assert timeless(from_file["phases"]) == timeless(in_memory["phases"])

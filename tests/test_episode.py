@@ -1,0 +1,472 @@
+"""episode.py: the order of a phase, what is held and read, and snapshots that go on bit for bit anywhere."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import worlds
+from remem.data.source import Dataset
+from remem.episode import Episode, Snapshot
+from remem.errors import NotHeldError
+from remem.memory.allocation import allocate, decide
+from remem.memory.store import Memory
+from remem.methods.learner import Learner
+from remem.run.build import Prepared
+from remem.run.checkpoint import load_snapshot, save_snapshot
+from remem.types import Action, Group, IntArray, Phase, PhaseResult, Samples, Values
+from worlds import blobs, facts_of, opened, pictures, play, ready, same_tensors
+
+NO_REPLAY = {"method": {"name": "finetune", "replay": False}}
+UNEVEN = {"scenario": {"phases": 3, "base_classes": 2}}  # six classes: 2, then 2, 1 and 1
+
+
+def steps(prepared: Prepared, episode: Episode | None = None) -> Iterator[tuple[Episode, Phase, PhaseResult]]:
+    """A run phase by phase."""
+    episode = opened(prepared) if episode is None else episode
+    for phase in prepared.scenario.phases:
+        (result,) = play(episode, prepared, stop=phase.index + 1)
+        yield episode, phase, result
+
+
+def held_rows(episode: Episode) -> dict[int, list[int]]:
+    """The rows in memory by class, in stored order, as the snapshot has them."""
+    tensors = episode.snapshot().tensors
+    counts = tensors["memory/counts"].tolist()
+    parts = torch.split(tensors["memory/rows"], counts)
+    return {label: part.tolist() for label, part in zip(tensors["memory/labels"].tolist(), parts, strict=True)}
+
+
+def test_a_phase_in_the_order_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank, cut, open the budget, load, train, and only then judge."""
+    prepared = ready(blobs())
+    episode = opened(prepared)
+    play(episode, prepared, stop=1)
+    said: list[str] = []
+
+    def listen(owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
+            said.append(name)
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, spy)
+
+    for owner, name in ((Memory, "rank"), (Memory, "cut"), (Memory, "open"), (Memory, "load"), (Learner, "fit")):
+        listen(owner, name)
+    monkeypatch.setattr(Episode, "_judge", _said(said, "judge", Episode._judge))
+    play(episode, prepared, stop=2)
+    in_phase = [word for word, before in zip(said, [None, *said], strict=False) if word != before]
+    learner_ranks = in_phase.index("fit")
+    assert in_phase[: learner_ranks + 1] == ["rank", "cut", "open", "load", "fit"]
+    assert in_phase[-1] == "judge"
+
+
+def _said(said: list[str], word: str, real: Any) -> Any:
+    def spy(self: Any) -> Any:
+        said.append(word)
+        return real(self)
+
+    return spy
+
+
+def test_phases_must_come_in_order_and_with_an_action() -> None:
+    prepared = ready(blobs())
+    first, second, third = prepared.scenario.phases
+    episode = opened(prepared)
+    with pytest.raises(ValueError, match="phase 1 was given, phase 0 is next"):
+        episode.advance(second, Action(old_tenths=5))
+    episode.advance(first, None)
+    with pytest.raises(ValueError, match="phase 0 was given, phase 1 is next"):
+        episode.advance(first, None)
+    with pytest.raises(ValueError, match="phase 1 needs an action"):
+        episode.advance(second, None)
+    assert episode.next_phase == 1
+    assert third.index == 2
+
+
+def test_observe_is_the_state_of_the_protocol() -> None:
+    prepared = ready(blobs(), UNEVEN, {"memory": {"budget": 30, "exemplars": 12}})
+    phases = prepared.scenario.phases
+    episode = opened(prepared)
+    episode.advance(phases[0], None)
+    state = episode.observe(phases[1])
+    assert state.vector() == (2 / 2, 0.0)  # no old share before phase 1
+    assert (state.phase, state.new_classes, state.old_classes, state.old_tenths) == (1, 2, 2, 0)
+    assert (state.budget, state.exemplars, state.arriving, state.splits) == (30, 12, 40, True)
+    # 30 samples, 2 + 2 classes, 40 arriving (more than any share leaves): 3 to 27 of 30 for the old
+    assert state.feasible == (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    episode.advance(phases[1], Action(old_tenths=4))
+    state = episode.observe(phases[2])
+    assert state.vector() == (1 / 4, 0.4)
+    assert (state.old_classes, state.new_classes, state.arriving) == (4, 1, 20)
+    # the largest tenth that leaves room for all 20 is 3 (30 - 9 = 21); the old classes need 4, the new one 1
+    assert state.feasible == (3, 4, 5, 6, 7, 8, 9)
+    assert state.reachable == (3, 4, 5)
+    episode.advance(phases[2], Action(old_tenths=5))
+    state = episode.observe(phases[3])
+    assert state.vector() == (1 / 5, 0.5)
+    assert not state.splits  # phase 2 brought a single class
+
+
+def test_a_growing_budget_is_observed_per_phase() -> None:
+    prepared = ready(blobs(), UNEVEN, {"memory": {"budget": "growing:3", "exemplars": None}})
+    totals = [(r.budget, r.held_old, r.held_new) for _, _, r in steps(prepared)]
+    # 3 x old classes + the new data, all of which fits: M_i is full in every phase
+    assert totals == [(None, 0, 40), (46, 6, 40), (32, 12, 20), (35, 15, 20)]
+
+
+def test_phase_0_sees_everything_and_has_no_action() -> None:
+    prepared = ready(blobs())
+    episode = opened(prepared)
+    (result,) = play(episode, prepared, stop=1)
+    assert (result.decision, result.budget, result.accuracy_old) == (None, None, None)
+    assert (result.held_old, result.held_new) == (0, 40)
+    assert {label: sorted(rows) for label, rows in held_rows(episode).items()} == {
+        label: rows.tolist() for label, rows in prepared.scenario.phases[0].train.items()
+    }
+
+
+@pytest.mark.parametrize("policy", ["static", "fixed-0.1", "fixed-0.5", "fixed-0.9"])
+@pytest.mark.parametrize("budget", [6, 7, 23, 40, 500])
+def test_the_budget_is_never_exceeded(policy: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted apart from Memory's own check: every load adds up to what is said to be held."""
+    real, most = Memory.load, [0]
+
+    def counting(self: Memory, label: int, rows: IntArray) -> None:
+        real(self, label, rows)
+        total = sum(len(self.rows(known)) for known in self.counts())
+        if self.bound is not None:
+            most[0] = max(most[0], total)
+
+    monkeypatch.setattr(Memory, "load", counting)
+    layers = {"policy": policy, "memory": {"budget": budget}, "train": {"epochs": 1}, "finetune": {"epochs": 0}}
+    prepared = ready(blobs(per_class=9), UNEVEN, layers)
+    episode, before = opened(prepared), 0
+    for _, phase, result in steps(prepared, episode):
+        held = result.held_old + result.held_new
+        assert held == sum(result.held_per_class.values())
+        if phase.index:
+            assert result.budget == budget
+            assert held == min(budget, before + phase.arriving)  # nothing is wasted while something could use it
+            assert min(result.held_per_class.values()) >= 1
+        before = held
+    assert episode.samples_peak == most[0] <= budget
+
+
+class Recorder:
+    """A source that notes every row that was read from it."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.rows: set[int] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def read(self, rows: IntArray) -> Values:
+        self.rows |= set(rows.tolist())
+        return np.asarray(self._source.read(rows))
+
+
+def recorded(dataset: Dataset) -> tuple[Dataset, Recorder]:
+    recorder = Recorder(dataset.train)
+    return replace(dataset, train=recorder), recorder
+
+
+@pytest.mark.parametrize("layer", [{}, {"method": {"name": "lwf"}}, NO_REPLAY], ids=["icarl", "lwf", "no replay"])
+def test_no_row_is_read_that_is_not_held(layer: dict[str, Any]) -> None:
+    """Read from the source during phase i: held after phase i-1, or held after phase i."""
+    dataset, recorder = recorded(blobs())
+    prepared = ready(dataset, UNEVEN, layer)
+    before: set[int] = set()
+    for episode, _, result in steps(prepared):
+        held = {row for rows in held_rows(episode).values() for row in rows}
+        assert recorder.rows <= before | held
+        assert held <= recorder.rows  # all that is held is learned from
+        assert len(held) == result.held_old + result.held_new
+        before, recorder.rows = held, set()
+
+
+def test_the_view_raises_on_rows_that_are_not_held() -> None:
+    prepared = ready(blobs())
+    episode = opened(prepared)
+    play(episode, prepared, stop=2)
+    held = {row for rows in held_rows(episode).values() for row in rows}
+    gone = next(row for row in range(80) if row not in held)
+    with pytest.raises(NotHeldError, match=f"row {gone} is not held"):
+        episode.learner.describe(episode._held, Samples(np.array([gone]), np.array([0])))
+
+
+def test_discarded_rows_never_come_back() -> None:
+    prepared = ready(blobs(), UNEVEN)
+    gone: set[int] = set()
+    before: dict[int, list[int]] = {}
+    for episode, _, _ in steps(prepared):
+        held = held_rows(episode)
+        assert not gone & {row for rows in held.values() for row in rows}
+        for label, rows in before.items():
+            assert set(held[label]) <= set(rows)
+            gone |= set(rows) - set(held[label])
+        before = held
+    assert gone
+
+
+def test_old_rankings_are_only_ever_sliced() -> None:
+    """From phase 2 on the classes of phase 0 keep a prefix of what they had: a ranking never changes."""
+    prepared = ready(blobs(), UNEVEN)
+    kept: list[dict[int, list[int]]] = [held_rows(episode) for episode, _, _ in steps(prepared)]
+    for label in (0, 1):
+        for earlier, later in pairwise(kept[1:]):
+            assert later[label] == earlier[label][: len(later[label])]
+    assert len(kept[3][0]) < len(kept[1][0])
+
+
+def test_quotas_are_those_of_the_allocation() -> None:
+    """Worked out again from the decision and the groups of the snapshot; level-2 groups keep their split for ever."""
+    prepared = ready(blobs(classes=9), {"scenario": {"phases": 2, "base_classes": 4}, "memory": {"budget": 36}})
+    phases, episode = prepared.scenario.phases, opened(prepared)
+    episode.advance(phases[0], None)
+    actions = {1: Action(old_tenths=5, level2_tenths=8), 2: Action(old_tenths=6, level2_tenths=3)}
+    for phase in phases[1:]:
+        state, before = episode.observe(phase), {label: len(rows) for label, rows in held_rows(episode).items()}
+        result = episode.advance(phase, actions[phase.index])
+        groups = [Group(**group) for group in episode.snapshot().facts["groups"]]
+        arriving = {label: len(rows) for label, rows in phase.train.items()}
+        expected = allocate(state.budget, decide(state, actions[phase.index]), groups, held=before, arriving=arriving)
+        assert dict(result.held_per_class) == {**expected.old, **expected.new}
+    assert [group.level2_tenths for group in groups] == [8, 3]
+    first = {label: result.held_per_class[label] for label in groups[0].classes}
+    # 22 old samples over phases of 4 and 3 classes: 12.57 and 9.43 -> 13 and 9; of 13 the harder half has 8/10: 10 to 3
+    assert sorted(first.values()) == [1, 2, 5, 5]
+    assert sum(first[label] for label in groups[0].hard) == 10
+    # of 9 the two harder classes have 2 x 3 : 1 x 7 parts, 6/13: 4.15 -> 4
+    assert sum(result.held_per_class[label] for label in groups[1].hard) == 4
+    assert result.decision is not None
+    assert (result.decision.old_share, result.decision.level1, result.decision.level2) == (0.6, 0.1, 0.3)
+
+
+def test_the_harder_half_has_the_higher_entropy() -> None:
+    prepared = ready(blobs(classes=7, spread=2.5), {"scenario": {"phases": 1, "base_classes": 5}})
+    episode = opened(prepared)
+    play(episode, prepared, stop=1)
+    rows = held_rows(episode)
+    entropy = {}
+    for label, own in rows.items():
+        described = episode.learner.describe(prepared.scenario.bank, Samples(np.array(own), np.full(len(own), label)))
+        p = torch.softmax(torch.from_numpy(described.logits).double(), dim=1)
+        entropy[label] = float(-(p * p.log()).sum(dim=1).mean())
+    play(episode, prepared)
+    (group,) = episode.snapshot().facts["groups"]
+    ranked = sorted(entropy, key=lambda label: -entropy[label])
+    assert sorted(group["hard"]) == sorted(ranked[:3])
+    assert sorted(group["easy"]) == sorted(ranked[3:])
+
+
+def test_without_replay_nothing_old_is_held() -> None:
+    for _, phase, result in steps(ready(blobs(), UNEVEN, NO_REPLAY)):
+        assert result.held_old == 0
+        assert result.held_new == min(phase.arriving, 40)
+        assert result.decision is None
+        assert (result.accuracy_nme is None) == (phase.index > 0)  # a class without a sample has no mean
+        assert {label for label, count in result.held_per_class.items() if count} == set(phase.classes)
+
+
+def test_joint_holds_all_and_has_no_budget() -> None:
+    seen = 0
+    for _, phase, result in steps(ready(blobs(), UNEVEN, {"method": {"name": "joint"}})):
+        seen += phase.arriving
+        assert result.held_old + result.held_new == seen
+        assert (result.budget, result.decision) == (None, None)
+
+
+def test_a_larger_quota_draws_the_same_rows_and_more() -> None:
+    def drawn(budget: int) -> dict[int, set[int]]:
+        prepared = ready(blobs(), {"memory": {"budget": budget}, "policy": "fixed-0.5"})
+        episode = opened(prepared)
+        play(episode, prepared, stop=2)
+        return {label: set(rows) for label, rows in held_rows(episode).items()}
+
+    small, large = drawn(20), drawn(30)
+    assert [len(small[label]) for label in (2, 3)] == [5, 5]
+    for label in (2, 3):
+        assert small[label] < large[label]
+
+
+def test_judging_covers_all_seen_classes_and_both_heads() -> None:
+    prepared = ready(pictures(), UNEVEN)
+    for _, phase, result in steps(prepared):
+        seen = [p.judge for p in prepared.scenario.phases[: phase.index + 1]]
+        labels = np.concatenate([samples.labels for samples in seen])
+        assert result.judgement.labels.tolist() == labels.tolist()
+        assert result.classes_seen == len(np.unique(labels))
+        assert result.judgement.nme is not None
+        hits = {"cnn": labels == result.judgement.cnn, "nme": labels == result.judgement.nme}
+        assert result.accuracy_cnn == hits["cnn"].mean()
+        assert result.accuracy == result.accuracy_nme == hits["nme"].mean()  # icarl reads out by the nearest mean
+        by_phase = [hits["nme"][np.isin(labels, p.classes)].mean() for p in prepared.scenario.phases[: phase.index + 1]]
+        assert result.accuracy_by_phase == pytest.approx(by_phase)
+        assert result.accuracy_new == pytest.approx(by_phase[-1])
+        assert dict(result.accuracy_per_class) == pytest.approx(
+            {c: hits["nme"][labels == c].mean() for c in range(result.classes_seen)}
+        )
+
+
+def test_nearest_means_are_over_held_samples_and_their_mirror_images() -> None:
+    prepared = ready(pictures())
+    episode = opened(prepared)
+    result = play(episode, prepared)[-1]
+    learner, scenario = episode.learner, prepared.scenario
+    means = []
+    for label, rows in held_rows(episode).items():
+        own = Samples(np.array(rows), np.full(len(rows), label))
+        both = [learner.describe(scenario.bank, own, mirrored=m).features.astype(np.float64) for m in (False, True)]
+        units = np.concatenate([f / np.linalg.norm(f, axis=1, keepdims=True) for f in both])
+        means.append(units.mean(axis=0) / np.linalg.norm(units.mean(axis=0)))
+    judged = Samples(np.concatenate([p.judge.rows for p in scenario.phases]), result.judgement.labels)
+    features = learner.describe(scenario.judge, judged).features.astype(np.float64)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    nearest = [int(np.argmin([np.linalg.norm(f - mean) for mean in means])) for f in features]
+    assert result.judgement.nme is not None
+    assert result.judgement.nme.tolist() == nearest
+
+
+def test_owned_rows_are_really_dropped() -> None:
+    prepared = ready(blobs())
+    episode = opened(prepared)
+    play(episode, prepared, owned=True)
+    held = {row for rows in held_rows(episode).values() for row in rows}
+    assert set(episode._bank.owned()) == held
+    assert len(held) == 40
+    assert min(held) >= 120  # the source's own rows were never loaded
+
+
+WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
+    "vectors": (blobs, {}, False),
+    "pictures": (pictures, {"augment": {"brightness": 0.2}}, False),
+    "stream of pictures": (pictures, {"memory": {"selection": "uniform"}, "policy": "fixed-0.4"}, True),
+    "sigmoid, clamped": (blobs, {"method": {"loss": "sigmoid"}, "policy": "fixed-0.9", "memory": {"budget": 7}}, False),
+    "no replay": (blobs, NO_REPLAY, False),
+    "joint": (pictures, {"method": {"name": "joint"}}, False),
+    "momentum-free": (blobs, {"train": {"optimizer": "adamw", "rate": 0.01, "rate_later": 0.01}}, True),
+}
+
+
+def whole(name: str) -> tuple[list[dict[str, Any]], list[Snapshot]]:
+    """A run that is never stopped: the facts of every phase and the snapshot after it."""
+    build, layer, owned = WORLDS[name]
+    prepared = ready(build(), UNEVEN, layer)
+    episode = opened(prepared)
+    facts, snapshots = [], []
+    for phase in prepared.scenario.phases:
+        facts += [facts_of(result) for result in play(episode, prepared, stop=phase.index + 1, owned=owned)]
+        snapshots.append(episode.snapshot())
+    return facts, snapshots
+
+
+def continued(name: str, snapshot: Snapshot) -> tuple[list[dict[str, Any]], Snapshot]:
+    """A fresh episode that takes the snapshot over and plays what is left."""
+    build, layer, owned = WORLDS[name]
+    prepared = ready(build(), UNEVEN, layer)
+    episode = opened(prepared)
+    episode.restore(snapshot)
+    return [facts_of(result) for result in play(episode, prepared, owned=owned)], episode.snapshot()
+
+
+def assert_same(one: Snapshot, other: Snapshot) -> None:
+    assert json.loads(json.dumps(one.facts)) == json.loads(json.dumps(other.facts))
+    assert same_tensors(one.tensors, other.tensors)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_restored_episode_goes_on_exactly(name: str, tmp_path: Path) -> None:
+    facts, snapshots = whole(name)
+    assert len(facts) == 4
+    for phase, snapshot in enumerate(snapshots):
+        save_snapshot(tmp_path / "snapshot", snapshot)
+        loaded = load_snapshot(tmp_path / "snapshot")
+        assert_same(loaded, snapshot)
+        rest, last = continued(name, loaded)
+        assert rest == facts[phase + 1 :]
+        assert_same(last, snapshots[-1])
+
+
+def test_a_snapshot_does_not_change_while_the_episode_goes_on(tmp_path: Path) -> None:
+    prepared = ready(blobs(), UNEVEN)
+    episode = opened(prepared)
+    play(episode, prepared, stop=2, owned=True)
+    snapshot = episode.snapshot()
+    save_snapshot(tmp_path / "then", snapshot)
+    play(episode, prepared, owned=True)
+    assert_same(snapshot, load_snapshot(tmp_path / "then"))
+
+
+def test_one_episode_can_go_back_and_take_another_way() -> None:
+    """The tree of prefixes needs this: restore in the same object, act differently, restore, act the same."""
+    prepared = ready(blobs(), UNEVEN)
+    phases, episode = prepared.scenario.phases, opened(prepared)
+    episode.advance(phases[0], None)
+    snapshot = episode.snapshot()
+    seen = []
+    for tenths in (3, 8, 3):
+        result = episode.advance(phases[1], Action(old_tenths=tenths))
+        seen.append((facts_of(result), episode.learner.state()))
+        episode.restore(snapshot)
+    assert seen[0][0] == seen[2][0]
+    assert same_tensors(seen[0][1], seen[2][1])
+    assert seen[0][0]["held_old"] != seen[1][0]["held_old"]
+
+
+def test_owned_rows_travel_with_the_snapshot() -> None:
+    _, snapshots = whole("stream of pictures")
+    rows = snapshots[1].tensors["memory/rows"].tolist()
+    assert sorted(snapshots[1].tensors["owned/rows"].tolist()) == sorted(rows)
+    assert snapshots[1].tensors["owned/values"].shape == (40, 8, 8, 3)
+
+
+ELSEWHERE = """
+import json, sys
+from pathlib import Path
+from test_episode import continued
+from remem.run.checkpoint import load_snapshot, save_snapshot
+
+folder = Path(sys.argv[1])
+for name, phase in json.loads((folder / "jobs.json").read_text()):
+    facts, last = continued(name, load_snapshot(folder / f"{name} {phase}"))
+    (folder / f"{name} {phase}.json").write_text(json.dumps(facts))
+    save_snapshot(folder / f"{name} {phase} end", last)
+"""
+
+
+def test_a_new_process_goes_on_exactly(tmp_path: Path) -> None:
+    runs = {name: whole(name) for name in WORLDS}
+    jobs = [(name, phase) for name in WORLDS for phase in range(3)]
+    for name, phase in jobs:
+        save_snapshot(tmp_path / f"{name} {phase}", runs[name][1][phase])
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    environment = {**os.environ, "PYTHONPATH": str(Path(worlds.__file__).parent)}
+    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name, phase in jobs:
+        facts, snapshots = runs[name]
+        assert json.loads((tmp_path / f"{name} {phase}.json").read_text()) == json.loads(json.dumps(facts[phase + 1 :]))
+        assert_same(load_snapshot(tmp_path / f"{name} {phase} end"), snapshots[-1])
+
+
+def test_snapshots_hold_no_more_than_is_held() -> None:
+    """Row numbers, weights and counters: no pictures of the source, whatever was seen before."""
+    _, snapshots = whole("pictures")
+    assert {name.partition("/")[0] for name in snapshots[-1].tensors} == {"network", "memory", "judged"}
+    assert len(snapshots[-1].tensors["memory/rows"]) == 40
+    json.dumps(snapshots[-1].facts)
