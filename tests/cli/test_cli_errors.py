@@ -56,7 +56,7 @@ def test_missing_data_are_named_with_the_place_and_the_ways_to_set_it(remem: Com
 
 
 def test_a_broken_archive_is_named_brackets_and_all(remem: Command, tmp_path: Path) -> None:
-    path = tmp_path / "[bold]broken[/bold].npz"
+    path = tmp_path / "[bold]broken.npz"
     path.write_bytes(b"PK\x03\x04 and then nothing")
     said = remem("run", "--dataset", f"npz:{path}", "--out", tmp_path / "run")
     assert is_one_line(said)

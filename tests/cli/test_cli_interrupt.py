@@ -12,10 +12,19 @@ from typing import Any
 import pytest
 
 from cli.conftest import Command
+from remem.cli.main import main
 from worlds import timeless
 
-# Enough epochs for a phase of about a second: time to be stopped in the middle of one.
-FLAGS = ("--phases", "2", "--budget", "40", "--set", "train.epochs=300", "--set", "train.batch_size=8")
+# Enough epochs for phases of half a second and more: time to be stopped in the middle of one.
+FLAGS = ("--phases", "2", "--budget", "40", "--set", "train.epochs=60", "--set", "train.batch_size=8")
+
+# A shell that starts tests in the background lets them ignore Ctrl-C; the command must not inherit that.
+PROGRAM = """
+import signal
+from remem.cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +33,7 @@ def begun(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> dict[int, t
     ended = {}
     for number in (signal.SIGKILL, signal.SIGINT):
         out = tmp_path_factory.mktemp("stopped") / "run"
-        command = [sys.executable, "-m", "remem", "run", "--dataset", vectors, *FLAGS, "--out", str(out)]
+        command = [sys.executable, "-c", PROGRAM, "run", "--dataset", vectors, *FLAGS, "--out", str(out)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         wait_for_phase_1(out / "log.jsonl", process)
         os.kill(process.pid, number)
@@ -49,8 +58,8 @@ def result_of(out: Path) -> Any:
 def untouched(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run, never stopped."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    command = [sys.executable, "-m", "remem", "run", "--dataset", vectors, *FLAGS, "--quiet", "--out", str(out)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "--dataset", vectors, *FLAGS, "--quiet", "--out", str(out)])
     return out
 
 

@@ -54,7 +54,7 @@ def test_what_is_printed_agrees_with_the_result(remem: Command, vectors: str, tm
     result = json.loads((out / "result.json").read_text())
     first, memory, training = said.out.splitlines()[:3]
     assert "6 classes: 3 in phase 0, then 2 phases of 2, 1" in first
-    assert "at most 30 samples at any time, E = 10; policy static, selection herding" in memory
+    assert "at most 30 samples at once from phase 1 on, E = 10; policy static, selection herding" in memory
     assert "icarl, network mlp, epochs 1, " in training
     done = [line for line in said.out.splitlines() if " done, accuracy " in line]
     assert [line.partition(",")[0] for line in done] == [f"phase {k} of 2 done" for k in range(3)]

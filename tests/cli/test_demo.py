@@ -1,16 +1,34 @@
 """`remem demo` with tiny settings, and what it says about the winner."""
 
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from cli.conftest import Command
 from remem.cli.demo import POLICIES, verdict
-from remem.run.results import RunResult
+from remem.run.local import Job
+from remem.run.results import RunResult, load_result
+from remem.run.worker import work
 
 TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
 
 
-def test_the_demo_compares_two_runs_and_reuses_them(remem: Command, vectors: str, tmp_path: Path) -> None:
+def one_after_another(
+    jobs: Sequence[Job], workers: int, report: Callable[[str, dict[str, Any]], None]
+) -> list[RunResult]:
+    """What `run_side_by_side` does, without the cost of new processes."""
+    for job in jobs:
+        work({"config": job.config, "out": str(job.out)}, partial(report, job.name))
+    return [load_result(job.out) for job in jobs]
+
+
+def test_the_demo_compares_two_runs_and_reuses_them(
+    remem: Command, vectors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "demo"
     settings = [word for pair in (f"data.name={vectors}", *TINY) for word in ("--set", pair)]
     said = remem("demo", "--out", out, *settings)
@@ -29,6 +47,7 @@ def test_the_demo_compares_two_runs_and_reuses_them(remem: Command, vectors: str
     assert f"report: {out / 'report.html'}" in said.out
 
     stamps = [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES]
+    monkeypatch.setattr("remem.run.local.run_side_by_side", one_after_another)
     again = remem("demo", "--out", out, *settings)
     assert again.code == 0
     assert "complete already and reused: static, fixed-0.6" in again.out

@@ -1,5 +1,6 @@
 """Runs side by side: the protocol with a worker that only pretends, and the real worker in this process."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -71,9 +72,9 @@ def test_no_more_than_the_workers_run_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [
-        ("input", InputError, r"^budget: 3 given$"),
-        ("odd", RuntimeError, r"^SafetensorError: torn$"),
-        ("dies", WorkerDiedError, r"^bad: its process was killed by SIGKILL \(out of memory\); .*bad can be resumed$"),
+        ("input", InputError, r"budget: 3 given"),
+        ("odd", RuntimeError, r"SafetensorError: torn"),
+        ("dies", WorkerDiedError, r"bad: its process was killed by SIGKILL \(out of memory\); .*bad can be resumed"),
     ],
 )
 def test_an_error_arrives_here_and_stops_the_others(
@@ -85,9 +86,10 @@ def test_an_error_arrives_here_and_stops_the_others(
         while not (tmp_path / "other" / "pid").exists():
             time.sleep(0.01)
 
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error) as caught:
         run_side_by_side(jobs, 2, wait_for_other)
     assert type(caught.value) is error
+    assert re.fullmatch(message, str(caught.value))
     assert is_gone(tmp_path / "other")
     assert not (tmp_path / "never").exists()
 

@@ -24,7 +24,6 @@ Start with `remem demo`, then try `remem run --dataset digits --out first-run`.
 app = typer.Typer(
     name="remem",
     help=ABOUT,
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -42,13 +41,16 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Options before the name of a command."""
+    """Options before the name of a command; alone, `remem` says what it can do."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

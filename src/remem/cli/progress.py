@@ -62,7 +62,7 @@ class LiveBoard(Board):
     def __init__(self, names: Sequence[str], console: Console) -> None:
         super().__init__(names)
         columns: list[ProgressColumn] = [
-            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),
+            BarColumn(None, complete_style="cyan", finished_style="green", table_column=Column(ratio=1, min_width=6)),
             TextColumn("{task.percentage:>3.0f} %", markup=False),
             _Facts(self.tracks),
             _Times(self.tracks),

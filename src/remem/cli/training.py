@@ -70,8 +70,8 @@ def describe(prepared: "Prepared") -> list[str]:
     first, *later = [len(phase.classes) for phase in scenario.phases]
     sizes = str(later[0]) if len(set(later)) == 1 else ", ".join(map(str, later))
     judged = f"{config.scenario.validation:g} of the training data" if config.scenario.validation else "test data"
-    train = config.train
-    epochs = f"{train.epochs} + {config.finetune.epochs} balanced" if config.finetune.epochs else f"{train.epochs}"
+    train, tuned = config.train, config.finetune.epochs and prepared.method.regime == "budget"
+    epochs = f"{train.epochs} + {config.finetune.epochs} balanced" if tuned else f"{train.epochs}"
     classes = f"{first + sum(later)} classes: {first} in phase 0, then {len(later)} phases of {sizes}"
     return [
         f"data     {scenario.name}, {classes}; order {config.scenario.order}, judged on {judged}",
@@ -97,7 +97,7 @@ def _memory(prepared: "Prepared") -> str:
     if budget.kind == "growing":
         size = f"{budget.amount} samples per old class and all new data"
     else:
-        size = f"at most {budget.amount} samples at any time, E = {budget.exemplars}"
+        size = f"at most {budget.amount} samples at once from phase 1 on, E = {budget.exemplars}"
     if method.regime == "none":
         return f"{size}; nothing of old classes is kept"
     oracle = " (oracle)" if policy.oracle else ""

@@ -31,7 +31,8 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
 p { margin: .4rem 0; max-width: 46rem; }
 .soft, figcaption, footer { color: var(--soft); }
-.answer { background: var(--tint); border-left: 4px solid #0072B2; padding: .7rem 1rem; margin: 1rem 0; border-radius: 0 6px 6px 0; }
+.answer { background: var(--tint); border-left: 4px solid #0072B2; border-radius: 0 6px 6px 0; }
+.answer { margin: 1rem 0; padding: .7rem 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 30rem; }
 th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
@@ -98,7 +99,7 @@ def introduction(results: Sequence[RunResult]) -> list[str]:
         later = data["config"]["scenario"]["phases"]
         scenario += f": {phases[0].classes_seen} in phase 0, the others in {later} phases after it"
         budgets = {phase.budget for run in results for phase in run.phases if phase.budget is not None}
-    memory = f" At most {max(budgets)} samples are held at any time." if budgets else ""
+    memory = f" From phase 1 on, at most {max(budgets)} samples are held at once." if budgets else ""
     return [*lines, f"Data: {scenario}.{memory}"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from threadpoolctl import threadpool_limits
 
 from remem.data.augment import plan_for
 from remem.data.datasets import load_dataset
@@ -61,7 +62,7 @@ def prepare(config: RunConfig, *, scenario: Scenario | None = None, module: torc
 def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
     """The episode of a run, before phase 0."""
     config, scenario = prepared.config, prepared.scenario
-    torch.set_num_threads(config.train.threads)
+    limit_threads(config.train.threads)
     streams = Streams(config.seed)
     plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
     recipe = Recipe(
@@ -73,6 +74,12 @@ def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
     )
     learner = Learner(recipe, Workshop(config.train, plan, fabric, streams, report))
     return Episode(scenario.bank.afresh(), scenario.judge, learner, prepared.budget, streams)
+
+
+def limit_threads(threads: int) -> None:
+    """One number for torch, BLAS and OpenMP: runs side by side do not fight, and sums do not depend on the machine."""
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
 
 
 def open_fabric(train: TrainSettings) -> Fabric:

@@ -1,0 +1,1 @@
+"""Ratios against plain versions, measured in one run: `make bench`."""

@@ -1,0 +1,54 @@
+"""Every file in conf/ loads, and every preset gives settings for every data set, method and number of phases."""
+
+import tomllib
+from importlib import resources
+from itertools import product
+
+import pytest
+
+from remem.data.datasets import BY_PATH, DATASETS
+from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.table import METHODS
+from remem.nets.contract import BACKBONES
+from remem.run.config import PRESETS, compose, known_keys
+
+CONF = resources.files("remem.conf")
+NAMES = [*DATASETS, *(f"{kind}:somewhere" for kind in BY_PATH)]
+
+
+def test_the_presets_are_the_files() -> None:
+    files = {file.name for file in CONF.iterdir() if file.name.endswith(".toml")}
+    assert files >= {f"{preset}.toml" for preset in PRESETS}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rules_say_only_what_exists(preset: str) -> None:
+    rules = tomllib.loads(CONF.joinpath(f"{preset}.toml").read_text(encoding="utf-8"))["rule"]
+    for rule in rules:
+        assert set(rule) <= {"datasets", "methods", "phases", "set"}
+        assert set(rule.get("datasets", [])) <= {*DATASETS, *BY_PATH, "glyphs"}
+        assert set(rule.get("methods", [])) <= set(METHODS)
+        for section, settings in rule["set"].items():
+            for key in settings if section != "method" else ():
+                assert f"{section}.{key}" in known_keys({})
+
+
+@pytest.mark.parametrize(("preset", "method"), list(product(PRESETS, METHODS)))
+def test_every_combination_composes(preset: str, method: str) -> None:
+    for name, phases in product(NAMES, (5, 10, 25)):
+        tree = {"preset": preset, "data": {"name": name}, "method": {"name": method}, "scenario": {"phases": phases}}
+        config = compose(tree)
+        assert (config.preset, config.data.name, config.method.name) == (preset, name, method)
+        assert config.net.name == "auto" or config.net.name in BACKBONES
+
+
+def test_the_defaults_of_training_are_the_small_preset() -> None:
+    config = compose({"preset": "small", "data": {"name": "digits"}, "method": {"name": "finetune"}})
+    assert config.train == TrainSettings()
+    assert config.finetune == FinetuneSettings()
+
+
+def test_the_papers_schedule() -> None:
+    train = compose({"preset": "paper", "data": {"name": "cifar100"}}).train
+    assert (train.epochs, train.batch_size, train.rate, train.momentum) == (160, 128, 0.1, 0.9)
+    assert (train.weight_decay, train.schedule, train.milestones, train.decay) == (5e-4, "step", (0.5, 0.75), 0.1)

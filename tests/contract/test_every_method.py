@@ -1,0 +1,64 @@
+"""What every registered method promises, under every kind of policy: phases of one class, hardly any memory."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from remem.methods.table import METHODS
+from remem.run.build import Prepared
+from worlds import blobs, facts_of, opened, pictures, play, ready, same_tensors
+
+ONE_BY_ONE = {"scenario": {"phases": 5, "base_classes": 1}, "train": {"epochs": 1}}
+
+
+def tiny(method: str, **layers: Any) -> Prepared:
+    """Six classes one after another, 9 samples for all of them; the last phase leaves at most 2 for its class."""
+    return ready(blobs(per_class=8), ONE_BY_ONE, {"method": {"name": method}, "memory": {"budget": 9}}, layers)
+
+
+@pytest.mark.parametrize("policy", ["static", "fixed-0.2", "fixed-0.9"])
+@pytest.mark.parametrize("method", METHODS)
+def test_runs_within_its_budget(method: str, policy: str) -> None:
+    prepared = tiny(method, policy=policy)
+    results = play(opened(prepared), prepared)
+    assert [result.classes_seen for result in results] == [1, 2, 3, 4, 5, 6]
+    keeps_all = prepared.method.regime == "all"
+    for result in results:
+        assert 0 <= result.accuracy_cnn <= 1
+        assert result.accuracy_nme is not None  # both heads are recorded
+        assert 0 <= result.accuracy_nme <= 1
+        assert result.accuracy == (result.accuracy_nme if prepared.method.readout == "nme" else result.accuracy_cnn)
+        assert len(result.accuracy_by_phase) == result.phase + 1
+        assert min(result.held_per_class.values()) >= 1
+        held = sum(result.held_per_class.values())
+        assert held == result.held_old + result.held_new
+        if result.phase and not keeps_all:
+            assert held == result.budget == 9
+    assert keeps_all == (results[-1].held_old + results[-1].held_new == 48)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_goes_on_exactly_from_a_snapshot(method: str) -> None:
+    """On pictures, mirrored ones too; after phase 0, before methods grow new parts, and after phase 1."""
+    prepared = ready(pictures(per_class=8), {"method": {"name": method}})
+    episode = opened(prepared)
+    snapshots, facts = [], []
+    for stop in (1, 2, 3):
+        facts += [facts_of(result) for result in play(episode, prepared, stop=stop)]
+        snapshots.append(episode.snapshot())
+    for phase in (0, 1):
+        other = opened(prepared)
+        other.restore(snapshots[phase])
+        assert [facts_of(result) for result in play(other, prepared)] == facts[phase + 1 :]
+        assert same_tensors(other.snapshot().tensors, snapshots[-1].tensors)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bf16_trains_weights_that_stay_fp32_and_finite(method: str) -> None:
+    prepared = tiny(method, train={"precision": "bf16", "epochs": 1})
+    episode = opened(prepared)
+    play(episode, prepared, stop=3)
+    floats = [value for value in episode.learner.state().values() if value.is_floating_point()]
+    assert {value.dtype for value in floats} == {torch.float32}
+    assert all(value.isfinite().all() for value in floats)

@@ -1,0 +1,71 @@
+"""Whole runs on the real data sets, shortened: every phase within its budget, every class accounted for."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remem.run.build import prepare
+from remem.run.config import compose
+from remem.run.folder import run_in_folder
+from remem.run.results import RunResult, load_result
+
+pytestmark = [
+    pytest.mark.realdata,
+    pytest.mark.skipif("REMEM_DATA" not in os.environ, reason="REMEM_DATA is not set"),
+]
+
+SHORT: dict[str, Any] = {
+    "scenario": {"phases": 5, "order": "lucir"},
+    "method": {"name": "icarl"},
+    "train": {"epochs": 1, "precision": "fp32", "device": "cpu"},
+    "finetune": {"epochs": 1},
+    "net": {"width": 4, "blocks": [1, 1, 1]},
+}
+
+
+def check(result: RunResult, budget: int) -> None:
+    assert result.complete
+    assert len(result.phases) == 6
+    for phase in result.phases:
+        assert sum(phase.held_per_class.values()) == phase.held_old + phase.held_new
+        assert len(phase.held_per_class) == phase.classes_seen == 50 + 10 * phase.phase
+        assert min(phase.held_per_class.values()) >= 1
+        if phase.phase:
+            assert phase.held_old + phase.held_new == phase.budget == budget
+    assert result.data["samples_peak"] == budget
+    assert result.last_accuracy > 0.015  # half as good again as guessing among 100 classes
+
+
+def test_cifar100(tmp_path: Path) -> None:
+    layers = {"data": {"name": "cifar100", "image_size": 16}, "memory": {"budget": 7000}}
+    result = run_in_folder(prepare(compose(SHORT, layers)), tmp_path / "out")
+    check(result, 7000)
+    assert sum(result.phases[0].held_per_class.values()) == 25_000
+    assert result.phases[1].held_new == 5000  # static: all new data beside 2000 exemplars
+    assert result.data["class_order"][:5] == [68, 56, 78, 8, 23]  # the published order of seed 1993
+    assert load_result(tmp_path / "out").data["status"] == "complete"
+
+
+def thinned(place: Path, whole: Path, **per_class: int) -> None:
+    """The same folders with the first images of every class, as links."""
+    for split, count in per_class.items():
+        for folder in sorted((whole / split).iterdir()):
+            (place / split / folder.name).mkdir(parents=True)
+            for image in sorted(folder.iterdir())[:count]:
+                (place / split / folder.name / image.name).symlink_to(image)
+
+
+def test_mini_imagenet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 100 classes, 40 of 500 images each: decoding all of them would take longer than the test may."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    thinned(tmp_path / "mini-imagenet", Path(os.environ["REMEM_DATA"]) / "mini-imagenet", train=40, val=10)
+    layers = {
+        "data": {"name": "mini-imagenet", "image_size": 16, "root": str(tmp_path)},
+        "memory": {"budget": 500, "exemplars": 250},
+        "train": {"epochs": 8},
+    }
+    result = run_in_folder(prepare(compose(SHORT, layers)), tmp_path / "out")
+    check(result, 500)
+    assert sum(result.phases[0].held_per_class.values()) == 2000
