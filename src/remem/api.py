@@ -28,12 +28,12 @@ def scenario(
     image_size: int | None = None,
     data_root: str | Path | None = None,
 ) -> Scenario:
-    """A data set cut into phases; `dataset` is a registered name, `folder:PATH`, `npz:PATH` or `remem.from_arrays(...)`."""
-    if isinstance(dataset, str):
-        root = None if data_root is None else Path(data_root)
-        dataset = load_dataset(DataSettings(name=dataset, root=root, image_size=image_size))
+    """A data set cut into phases: a registered name, `folder:PATH`, `npz:PATH` or what `remem.from_arrays` returns."""
     settings = ScenarioSettings(phases=phases, base_classes=base_classes, order=order, validation=validation)
-    return build_scenario(dataset, settings)
+    if not isinstance(dataset, str):
+        return build_scenario(dataset, settings)
+    data = DataSettings(name=dataset, root=None if data_root is None else Path(data_root), image_size=image_size)
+    return build_scenario(load_dataset(data), settings, data)
 
 
 def run(
@@ -61,8 +61,7 @@ def run(
     for key, value in (settings or {}).items():
         tree = merged(tree, nested(key, value))
     # The scenario is made already: whatever a preset says of data must not appear in the result.
-    tree = merged(tree, {"data": {"name": scenario.name, "image_size": None}})
-    tree = merged(tree, {"scenario": scenario.settings.model_dump()})
+    tree |= {"data": scenario.data.model_dump(), "scenario": scenario.settings.model_dump()}
     module = backbone if isinstance(backbone, nn.Module) else None
     prepared = prepare(compose(tree), scenario=scenario, module=module)
     return run_in_memory(prepared, report) if out is None else go_on_in_folder(prepared, Path(out), report)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from remem.data.bank import Bank
 from remem.data.orders import class_order
-from remem.data.source import Dataset, Look
+from remem.data.source import Dataset, DataSettings, Look
 from remem.errors import InputError
 from remem.seeding import Streams
 from remem.types import IntArray, Phase, Samples
@@ -40,10 +40,11 @@ class Scenario:
     look: Look
     fingerprint: str
     settings: ScenarioSettings
+    data: DataSettings  # what the data set was loaded with, so that a result can say it
     notes: tuple[str, ...] = ()
 
 
-def build_scenario(dataset: Dataset, settings: ScenarioSettings) -> Scenario:
+def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSettings | None = None) -> Scenario:
     """The same for every run seed: only the order spec and the data decide."""
     if not 0 <= settings.validation < 1:
         raise InputError(f"validation: {settings.validation} given; expected a share from 0 to below 1")
@@ -74,6 +75,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings) -> Scenario:
         look=dataset.look,
         fingerprint=_fingerprint(dataset.train.fingerprint, judge.fingerprint, order, sizes, settings.validation),
         settings=settings,
+        data=DataSettings(name=dataset.name) if data is None else data,
         notes=dataset.notes,
     )
 

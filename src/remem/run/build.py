@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from remem.methods.loop import Report, Workshop, optimizer_class
 from remem.methods.method import Method
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
+from remem.nets.contract import NetSettings
 from remem.nets.network import Network, build_network
 from remem.policies.policy import POLICIES, Policy
 from remem.run.config import RunConfig
@@ -49,10 +51,12 @@ def prepare(config: RunConfig, *, scenario: Scenario | None = None, module: torc
     if config.train.optimizer != "sgd":
         optimizer_class(config.train.optimizer)
     if scenario is None:
-        scenario = build_scenario(load_dataset(config.data), config.scenario)
+        scenario = build_scenario(load_dataset(config.data), config.scenario, config.data)
     facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
     memory, row_bytes = config.memory, scenario.bank.row_bytes
     budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=row_bytes)
+    if module is not None:
+        config = config.model_copy(update={"net": NetSettings(name=f"own:{type(module).__name__}")})
     resolved = _resolve(config, scenario, budget)
     prepared = Prepared(resolved, scenario, budget, method, policy, module)
     network_builder(prepared)(0)  # a backbone that does not fit the data is an error of the settings too
@@ -104,7 +108,10 @@ def network_builder(prepared: Prepared) -> Callable[[int], Network]:
 
 
 def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig:
-    train, net, memory = config.train, config.net, config.memory
+    train, net, memory, data = config.train, config.net, config.memory, config.data
+    kind, colon, path = data.name.partition(":")
+    if colon:  # a run must find its data again from any folder
+        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
     device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
     if (device, precision) == ("cpu", "fp16"):
@@ -121,6 +128,7 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
             "augment": config.augment.model_copy(update={"kind": plan.kind, "pad": plan.pad, "flip": plan.flip}),
             "net": net,
             "memory": memory,
+            "data": data,
         }
     )
 
