@@ -4,9 +4,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from remem.runs.build import limit_threads
-
 from benchmarks import herding, pictures, step
+from remem.runs.build import limit_threads
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ from remem.errors import NotHeldError
 from remem.memory.allocation import allocate, decide
 from remem.memory.store import Memory
 from remem.methods.learner import Learner
-from remem.run.build import Prepared
-from remem.run.checkpoint import load_snapshot, save_snapshot
+from remem.runs.build import Prepared
+from remem.runs.checkpoint import load_snapshot, save_snapshot
 from remem.types import Action, Group, IntArray, Phase, PhaseResult, Samples, Values
 from worlds import blobs, facts_of, opened, pictures, play, ready, same_tensors
 
@@ -438,7 +438,7 @@ ELSEWHERE = """
 import json, sys
 from pathlib import Path
 from test_episode import continued
-from remem.run.checkpoint import load_snapshot, save_snapshot
+from remem.runs.checkpoint import load_snapshot, save_snapshot
 
 folder = Path(sys.argv[1])
 for name, phase in json.loads((folder / "jobs.json").read_text()):

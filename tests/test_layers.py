@@ -12,7 +12,7 @@ FOUNDATION = {"types", "registry", "seeding", "errors"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation"}
 LEARNING = FOUNDATION | SIBLINGS | {"methods"}
 ACTING = LEARNING | {"episode", "policies"}
-RUNNING = ACTING | {"rl", "run", "conf"}
+RUNNING = ACTING | {"rl", "runs", "conf"}
 TABLE: dict[str, set[str]] = {
     "remem": FOUNDATION,  # the package itself: whatever is above loads on first use
     **dict.fromkeys(FOUNDATION, FOUNDATION),
@@ -22,7 +22,7 @@ TABLE: dict[str, set[str]] = {
     "episode": LEARNING | {"episode"},
     "rl": ACTING | {"rl"},
     "conf": set(),
-    "run": RUNNING,
+    "runs": RUNNING,
     "report": RUNNING | {"report"},
     "estimator": RUNNING | {"estimator"},
     "api": RUNNING | {"api"},
@@ -31,7 +31,7 @@ TABLE: dict[str, set[str]] = {
 }
 WITHOUT_TORCH = FOUNDATION | {"memory", "selection", "evaluation"}
 HOMES = {  # the only places, as rooms or files, that may import these
-    "lightning_fabric": {"methods", "run"},
+    "lightning_fabric": {"methods", "runs"},
     "matplotlib": {"report", "data/glyphs.py"},
     "plotly": {"report"},
     "gymnasium": {"rl/env.py", "__init__.py"},
@@ -109,7 +109,7 @@ def test_the_package_keeps_every_rule() -> None:
 def test_every_source_file_is_read() -> None:
     """The walk must not silently miss the package: it sees at least the rooms of the foundation and the siblings."""
     rooms = {room_of(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py")}
-    assert rooms >= FOUNDATION | SIBLINGS | {"remem", "methods", "episode", "policies", "run"}
+    assert rooms >= FOUNDATION | SIBLINGS | {"remem", "methods", "episode", "policies", "runs"}
 
 
 def test_breaches_are_found(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_breaches_are_found(tmp_path: Path) -> None:
         "nets/mlp.py": '"""Net."""\nimport torch\nfrom . import heads\n',
         "methods/loop.py": '"""Loop."""\nimport remem.episode\nimport lightning_fabric\n',
         "episode.py": '"""Episode."""\nfrom lightning_fabric import Fabric\n',
-        "run/plain.py": "x = 1\n",
+        "runs/plain.py": "x = 1\n",
         "report/page.py": '"""Page."""\nimport matplotlib.pyplot\nfrom remem.cli.main import main\n',
         "cli/main.py": '"""Command."""\nimport matplotlib\nfrom remem.report.page import page\n',
         "shed/tool.py": '"""Tool."""\n',
@@ -135,14 +135,14 @@ def test_breaches_are_found(tmp_path: Path) -> None:
     assert breaches(tmp_path) == [
         "cli/main.py: matplotlib is imported outside data/glyphs.py, report",
         "data/bank.py: data may not import memory",
-        "episode.py: lightning_fabric is imported outside methods, run",
+        "episode.py: lightning_fabric is imported outside methods, runs",
         "memory/store.py: memory may not import torch",
         "methods/loop.py: methods may not import episode",
         "nets/mlp.py: relative import .heads",
         "policies/static.py: policies may not import data",
         "registry.py: 401 lines",
         "report/page.py: report may not import cli",
-        "run/plain.py: the first line does not say what the module is",
+        "runs/plain.py: the first line does not say what the module is",
         "seeding.py: long has 61 lines",
         "shed/tool.py: the room 'shed' is not in the table",
         "types.py: types may not import torch",

@@ -13,10 +13,10 @@ from remem.data.arrays import from_arrays
 from remem.data.scenario import build_scenario
 from remem.data.source import Dataset, Look
 from remem.episode import Episode
-from remem.run.build import Prepared, open_episode, open_fabric, prepare
-from remem.run.config import compose
-from remem.run.results import phase_entry
-from remem.run.single import silent
+from remem.runs.build import Prepared, open_episode, open_fabric, prepare
+from remem.runs.config import compose
+from remem.runs.results import phase_entry
+from remem.runs.single import silent
 from remem.types import Phase, PhaseResult
 
 QUICK: dict[str, Any] = {

@@ -10,12 +10,12 @@ from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, ScenarioSettings, build_scenario
 from remem.data.source import Dataset, DataSettings
 from remem.methods.loop import Report
-from remem.run.build import prepare
-from remem.run.config import compose, merged, nested
-from remem.run.folder import go_on_in_folder
-from remem.run.results import RunResult
-from remem.run.single import run as run_in_memory
-from remem.run.single import silent
+from remem.runs.build import prepare
+from remem.runs.config import compose, merged, nested
+from remem.runs.folder import go_on_in_folder
+from remem.runs.results import RunResult
+from remem.runs.single import run as run_in_memory
+from remem.runs.single import silent
 
 
 def scenario(

@@ -31,7 +31,7 @@ class Samples:
         """Those of some classes, in the same order."""
         return self.take(np.isin(self.labels, list(classes)))
 
-    def take(self, places: NDArray[Any]) -> "Samples":
+    def take(self, places: NDArray[Any] | slice) -> "Samples":
         """Those at some places, or where a mask is true."""
         return Samples(self.rows[places], self.labels[places])
 

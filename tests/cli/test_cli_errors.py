@@ -124,6 +124,6 @@ def test_any_other_error_is_not_hidden(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("remem.run.build.prepare", fail)
+    monkeypatch.setattr("remem.runs.build.prepare", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         remem("run", "--dataset", vectors, *TINY, "--out", tmp_path / "run")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Command
-from remem.run.config import PRESETS
+from remem.runs.config import PRESETS
 
 KNOWN = {
     "methods": {"finetune", "lwf", "icarl", "joint"},

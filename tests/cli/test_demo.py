@@ -10,9 +10,9 @@ import pytest
 
 from cli.conftest import Command
 from remem.cli.demo import POLICIES, verdict
-from remem.run.local import Job
-from remem.run.results import RunResult, load_result
-from remem.run.worker import work
+from remem.runs.local import Job
+from remem.runs.results import RunResult, load_result
+from remem.runs.worker import work
 
 TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
 
@@ -47,7 +47,7 @@ def test_the_demo_compares_two_runs_and_reuses_them(
     assert f"report: {out / 'report.html'}" in said.out
 
     stamps = [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES]
-    monkeypatch.setattr("remem.run.local.run_side_by_side", one_after_another)
+    monkeypatch.setattr("remem.runs.local.run_side_by_side", one_after_another)
     again = remem("demo", "--out", out, *settings)
     assert again.code == 0
     assert "complete already and reused: static, fixed-0.6" in again.out

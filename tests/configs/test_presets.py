@@ -10,7 +10,7 @@ from remem.data.datasets import BY_PATH, DATASETS
 from remem.methods.settings import FinetuneSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.contract import BACKBONES
-from remem.run.config import PRESETS, compose, known_keys
+from remem.runs.config import PRESETS, compose, known_keys
 
 CONF = resources.files("remem.conf")
 NAMES = [*DATASETS, *(f"{kind}:somewhere" for kind in BY_PATH)]

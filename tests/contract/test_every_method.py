@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from remem.methods.table import METHODS
-from remem.run.build import Prepared
+from remem.runs.build import Prepared
 from worlds import blobs, facts_of, opened, pictures, play, ready, same_tensors
 
 ONE_BY_ONE = {"scenario": {"phases": 5, "base_classes": 1}, "train": {"epochs": 1}}

@@ -178,3 +178,13 @@ def test_wrong_settings_are_refused() -> None:
     for wrong in ({"pad": -1}, {"brightness": -0.1}, {"brightness": float("inf")}, {"kind": "cutout"}, {"angle": 3}):
         with pytest.raises(ValidationError):
             AugmentSettings.model_validate(wrong)
+
+
+@pytest.mark.parametrize("kind", ["none", "crop", "resized-crop"])
+def test_shares_of_a_batch_look_as_in_the_whole(kind: str) -> None:
+    images = pictures(7)
+    plan = AugmentPlan(kind, size=12, pad=2, flip=True, brightness=0.3)
+    whole = augment(images, plan, seeded())
+    parts = [augment(images[a:b], plan, seeded(), start=a, batch=7) for a, b in ((0, 3), (3, 7))]
+    # one bilinear sum may be added up in another order
+    torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=0 if kind != "resized-crop" else 1e-3)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from remem.data.batches import batches, prefetched
+from remem.data.batches import batches, prefetched, share
 from remem.errors import InputError
 from remem.types import IntArray, Samples, Values
 
@@ -47,13 +47,14 @@ def test_order_comes_from_the_generator_alone() -> None:
 @pytest.mark.parametrize("count", [64, 65, 66, 67, 68, 69, 72])
 @pytest.mark.parametrize("world", [2, 3, 4])
 def test_ranks_share_the_same_global_batches(count: int, world: int) -> None:
-    shares = [list(batches(made(count), 16, np.random.default_rng(4), rank=r, world=world)) for r in range(world)]
+    parts = list(batches(made(count), 16, np.random.default_rng(4), world=world))
+    shares = [[part.take(share(len(part), rank, world)) for part in parts] for rank in range(world)]
     alone = [part.rows for part in batches(made(count), 16, np.random.default_rng(4))]
     if len(alone[-1]) < 2 * world:  # such a rest cannot give every rank two samples
         alone = [*alone[:-2], np.concatenate(alone[-2:])]
-    assert [len(share) for share in shares] == [len(alone)] * world
+    assert len(parts) == len(alone)
     for step, whole in enumerate(alone):
-        slices = [share[step].rows for share in shares]
+        slices = [own[step].rows for own in shares]
         assert np.concatenate(slices).tolist() == whole.tolist()
         sizes = [len(s) for s in slices]
         assert min(sizes) >= 2

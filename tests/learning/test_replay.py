@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from remem.run.build import prepare
-from remem.run.config import compose
-from remem.run.results import RunResult
-from remem.run.single import run
+from remem.runs.build import prepare
+from remem.runs.config import compose
+from remem.runs.results import RunResult
+from remem.runs.single import run
 from worlds import blobs, ready
 
 pytestmark = pytest.mark.learning

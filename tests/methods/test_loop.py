@@ -28,7 +28,7 @@ from remem.methods.stage import Losses, ParameterGroup, Stage, group, whole
 from remem.nets.contract import NetSettings, Output
 from remem.nets.heads import HeadSettings
 from remem.nets.network import Network, build_network
-from remem.run.folder import run_in_folder
+from remem.runs.folder import run_in_folder
 from remem.seeding import Streams
 from remem.types import IntArray, Samples, Values
 
@@ -299,7 +299,7 @@ TWO_PROCESSES = f"""
 import sys
 from pathlib import Path
 from worlds import blobs, ready
-from remem.run.folder import run_in_folder
+from remem.runs.folder import run_in_folder
 
 run_in_folder(ready(blobs(per_class=21), *{SHARED!r}, {{"train": {{"devices": 2}}}}), Path(sys.argv[1]))
 """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from remem.run.results import RunResult, summarise
+from remem.runs.results import RunResult, summarise
 
 
 def made_run(

@@ -13,8 +13,8 @@ from remem.cli.progress import open_board
 from remem.cli.training import say
 
 if TYPE_CHECKING:
-    from remem.run.local import Job
-    from remem.run.results import RunResult
+    from remem.runs.local import Job
+    from remem.runs.results import RunResult
 
 POLICIES = ("static", "fixed-0.6")
 TITLE = "Conventional memory against a fixed share for old classes"
@@ -32,7 +32,7 @@ def demo(
     Two runs side by side: `static` keeps a small part for old classes and fills the rest with new data, as is
     usual; `fixed-0.6` gives 60 % to old classes. Takes a few minutes; what is complete is reused.
     """
-    from remem.run.local import run_side_by_side
+    from remem.runs.local import run_side_by_side
 
     console = Console(quiet=quiet)
     jobs = _jobs(out, settings or [])
@@ -74,8 +74,8 @@ def verdict(results: "list[RunResult]") -> str:
 
 
 def _jobs(out: Path, overrides: list[str]) -> "list[Job]":
-    from remem.run.config import compose, read_overrides
-    from remem.run.local import Job
+    from remem.runs.config import compose, read_overrides
+    from remem.runs.local import Job
 
     text = resources.files("remem.conf").joinpath("demo.toml").read_text(encoding="utf-8")
     layers = (tomllib.loads(text), read_overrides(overrides))
@@ -88,6 +88,6 @@ def _data(job: "Job") -> str:
 
 
 def _complete(job: "Job") -> bool:
-    from remem.run.results import load_result
+    from remem.runs.results import load_result
 
     return (job.out / "result.json").is_file() and load_result(job.out).complete

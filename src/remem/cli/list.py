@@ -69,7 +69,7 @@ def _presets() -> dict[str, str]:
     """The first line of a preset's file is a comment that says what it is."""
     from importlib import resources
 
-    from remem.run.config import PRESETS
+    from remem.runs.config import PRESETS
 
     files = resources.files("remem.conf")
     first = {name: files.joinpath(f"{name}.toml").read_text(encoding="utf-8").splitlines()[0] for name in PRESETS}

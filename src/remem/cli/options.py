@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from remem.run.config import RunConfig
+    from remem.runs.config import RunConfig
 
 SCENARIO, TRAINING, COMMON = "Scenario", "Training", "Common"
 
@@ -92,7 +92,7 @@ def flag_settings(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_settings(flags: Mapping[str, Any]) -> "RunConfig":
     """The settings of a run: its preset, then the file, then flags, then `--set`."""
-    from remem.run.config import compose, merged, nested, read_overrides, read_toml
+    from remem.runs.config import compose, merged, nested, read_overrides, read_toml
 
     from_file = {} if flags.get("config") is None else read_toml(flags["config"])
     from_flags: dict[str, Any] = {}

@@ -26,8 +26,8 @@ def resume(
 
 
 def _resume(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
-    from remem.run.folder import read_config
-    from remem.run.results import load_result
+    from remem.runs.folder import read_config
+    from remem.runs.results import load_result
 
     config, _ = read_config(folder)
     if (folder / "result.json").is_file() and (result := load_result(folder)).complete:

@@ -11,16 +11,16 @@ from rich.console import Console
 from remem.cli.progress import open_board
 
 if TYPE_CHECKING:
-    from remem.run.build import Prepared
-    from remem.run.config import RunConfig
-    from remem.run.results import RunResult
+    from remem.runs.build import Prepared
+    from remem.runs.config import RunConfig
+    from remem.runs.results import RunResult
 
 
 def train(config: "RunConfig", out: Path, *, fresh: bool, quiet: bool) -> None:
     """All phases that are left; a `fresh` run refuses a folder that holds one."""
-    from remem.run.build import prepare
-    from remem.run.folder import go_on_in_folder, run_in_folder
-    from remem.run.outline import outline, phases_done
+    from remem.runs.build import prepare
+    from remem.runs.folder import go_on_in_folder, run_in_folder
+    from remem.runs.outline import outline, phases_done
 
     quiet = quiet or is_follower()
     console, name = Console(quiet=quiet), str(out)

@@ -62,18 +62,25 @@ def plan_for(look: Look, shape: tuple[int, ...], settings: AugmentSettings) -> A
     )
 
 
-def augment(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
-    """Training pictures; the result is float32 in channels-last memory format, not normalised."""
+def augment(
+    images: Tensor, plan: AugmentPlan, generator: torch.Generator, *, start: int = 0, batch: int | None = None
+) -> Tensor:
+    """Training pictures; the result is float32 in channels-last memory format, not normalised.
+
+    The images may be a process's share of a batch, from place `start` on: numbers are drawn for the whole batch, so
+    that every picture looks as it would in one process.
+    """
     if images.ndim == 2:
         return images
+    dice = Dice(generator, len(images) if batch is None else batch, slice(start, start + len(images)))
     if plan.kind == "resized-crop":
-        pixels = _resized_crop(images, plan, generator)
+        pixels = _resized_crop(images, plan, dice)
     elif plan.kind == "crop" or plan.flip:
-        pixels = _padded_crop(images, plan, generator).float()
+        pixels = _padded_crop(images, plan, dice).float()
     else:
         pixels = images.float()
     if plan.brightness > 0:
-        pixels = _brighten(pixels, plan.brightness, generator)
+        pixels = _brighten(pixels, plan.brightness, dice)
     return pixels.permute(0, 3, 1, 2)
 
 
@@ -88,22 +95,37 @@ def plain(images: Tensor, plan: AugmentPlan) -> Tensor:
     return images.float().permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
 
 
-def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    return torch.rand(shape, generator=generator, dtype=torch.float64)
+@dataclass(frozen=True)
+class Dice:
+    """Random numbers for every sample of a batch, of which only those of some places are wanted."""
+
+    generator: torch.Generator
+    batch: int
+    places: slice
+
+    def uniform(self, before: tuple[int, ...], after: tuple[int, ...]) -> Tensor:
+        """From [0, 1), float64, (*before, places, *after)."""
+        drawn = torch.rand((*before, self.batch, *after), generator=self.generator, dtype=torch.float64)
+        return drawn.narrow(len(before), self.places.start, self.places.stop - self.places.start)
+
+    def below(self, limit: int, before: tuple[int, ...], after: tuple[int, ...]) -> Tensor:
+        """Whole numbers from 0 to limit - 1."""
+        drawn = torch.randint(0, limit, (*before, self.batch, *after), generator=self.generator)
+        return drawn.narrow(len(before), self.places.start, self.places.stop - self.places.start)
 
 
-def _flipped(count: int, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+def _flipped(count: int, plan: AugmentPlan, dice: Dice) -> Tensor:
     if not plan.flip:
         return torch.zeros(count, 1, dtype=torch.bool)
-    return _uniform((count, 1), generator) < 0.5
+    return dice.uniform((), (1,)) < 0.5
 
 
-def _padded_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+def _padded_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
     """A window of the picture's own size in the zero-padded picture, mirrored or not, by one index_select."""
     count, height, width, channels = images.shape
-    top, left = torch.randint(0, 2 * plan.pad + 1, (2, count, 1), generator=generator)
+    top, left = dice.below(2 * plan.pad + 1, (2,), (1,))
     columns = torch.arange(width)
-    columns = left + torch.where(_flipped(count, plan, generator), width - 1 - columns, columns)  # (n, w)
+    columns = left + torch.where(_flipped(count, plan, dice), width - 1 - columns, columns)  # (n, w)
     rows = top + torch.arange(height)  # (n, h)
     tall, wide = height + 2 * plan.pad, width + 2 * plan.pad
     lines = torch.arange(count)[:, None] * tall + rows
@@ -112,10 +134,10 @@ def _padded_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator) 
     return padded.index_select(0, index.to(images.device)).view(count, height, width, channels)
 
 
-def _boxes(count: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+def _boxes(height: int, width: int, dice: Dice) -> Tensor:
     """Top, left, height, width of each sample's resized crop, float64 (4, n), by the rules of RandomResizedCrop."""
-    draws = _uniform((2, count, ATTEMPTS), generator)
-    place = _uniform((2, count), generator)
+    draws = dice.uniform((2,), (ATTEMPTS,))
+    place = dice.uniform((2,), ())
     area = height * width * (AREA[0] + (AREA[1] - AREA[0]) * draws[0])
     low, high = math.log(RATIO[0]), math.log(RATIO[1])
     ratio = torch.exp(low + (high - low) * draws[1])  # its logarithm is uniform
@@ -146,12 +168,12 @@ def _lattice(start: Tensor, length: Tensor, size: int, extent: int) -> Tensor:
     return ((2 * at + 1) / extent - 1).float()
 
 
-def _resized_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator) -> Tensor:
+def _resized_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
     """Bilinear without antialiasing: equals cutting the box out and F.interpolate(align_corners=False)."""
     count, height, width, _ = images.shape
-    top, left, tall, wide = _boxes(count, height, width, generator)
+    top, left, tall, wide = _boxes(height, width, dice)
     across = _lattice(left, wide, plan.size, width)
-    across = torch.where(_flipped(count, plan, generator), across.flip(1), across)
+    across = torch.where(_flipped(count, plan, dice), across.flip(1), across)
     down = _lattice(top, tall, plan.size, height)
     grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1)
     pixels = images.permute(0, 3, 1, 2).contiguous().float()
@@ -159,8 +181,8 @@ def _resized_crop(images: Tensor, plan: AugmentPlan, generator: torch.Generator)
     return sampled.permute(0, 2, 3, 1).contiguous()
 
 
-def _brighten(pixels: Tensor, brightness: float, generator: torch.Generator) -> Tensor:
+def _brighten(pixels: Tensor, brightness: float, dice: Dice) -> Tensor:
     """Whole numbers cut at 255 and rounded down, as ColorJitter gives on 8-bit pictures."""
     low, high = max(0.0, 1.0 - brightness), 1.0 + brightness
-    factor = low + (high - low) * _uniform((len(pixels), 1, 1, 1), generator)
+    factor = low + (high - low) * dice.uniform((), (1, 1, 1))
     return (pixels * factor.float().to(pixels.device)).clamp(0, 255).floor()

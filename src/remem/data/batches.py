@@ -12,12 +12,10 @@ from remem.types import IntArray, Reader, Samples, Values
 SMALLEST = 2  # samples that batch norm needs in training
 
 
-def batches(
-    samples: Samples, size: int, rng: np.random.Generator | None, *, rank: int = 0, world: int = 1
-) -> Iterator[Samples]:
-    """One epoch, every sample once; with `world` > 1 this rank's slice of every batch.
+def batches(samples: Samples, size: int, rng: np.random.Generator | None, *, world: int = 1) -> Iterator[Samples]:
+    """One epoch, every sample once, in batches that `world` processes share.
 
-    A last batch too small to give every rank two samples is merged into the one before it.
+    A last batch too small to give every process two samples is merged into the one before it.
     """
     need = SMALLEST * world
     if size < need:
@@ -28,12 +26,12 @@ def batches(
     starts = list(range(0, len(samples), size))
     if len(starts) > 1 and len(samples) - starts[-1] < need:
         starts.pop()
-    slices = [_share(order[start:stop], rank, world) for start, stop in pairwise([*starts, len(samples)])]
-    return (Samples(samples.rows[chosen], samples.labels[chosen]) for chosen in slices)
+    return (samples.take(order[start:stop]) for start, stop in pairwise([*starts, len(samples)]))
 
 
-def _share(batch: IntArray, rank: int, world: int) -> IntArray:
-    return batch[len(batch) * rank // world : len(batch) * (rank + 1) // world]
+def share(count: int, rank: int, world: int) -> slice:
+    """The places of a batch that one of `world` processes works on; shares differ by at most one sample."""
+    return slice(count * rank // world, count * (rank + 1) // world)
 
 
 def prefetched(reader: Reader, parts: Iterable[Samples]) -> Iterator[tuple[Values, IntArray]]:

@@ -11,7 +11,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from remem.data.augment import AugmentPlan, augment
-from remem.data.batches import batches, prefetched
+from remem.data.batches import batches, prefetched, share
 from remem.errors import InputError
 from remem.methods.schedule import rate_factor
 from remem.methods.settings import TrainSettings
@@ -58,7 +58,7 @@ class Work:
         self._phase, self._teacher = phase, teacher if stage.needs_teacher else None
         _choose_parameters(stage, network)
         self._module, self._optimizer = shop.fabric.setup(network, build_optimizer(stage, shop.settings))
-        self._sizes = _global_sizes(len(stage.samples), shop.settings.batch_size, shop.fabric.world_size)
+        self._steps = sum(1 for _ in self._batches(None))  # in an epoch
         self._step = 0
 
     def epoch(self, epoch: int) -> None:
@@ -67,37 +67,44 @@ class Work:
         _choose_parameters(stage, self._network)
         self._module.train(stage.updates_statistics)
         totals: dict[str, Tensor] = {}
-        for size, (inputs, labels) in zip(self._sizes, self._pictures(epoch), strict=True):
+        for inputs, labels, weight in self._pictures(epoch):
             self._set_rates(epoch)
             terms = stage.objective(self._module(inputs), labels, self._ask(inputs))
             self._optimizer.zero_grad()
-            # Processes average their gradients; a slice that is larger than another must weigh more.
-            fabric.backward(torch.stack(tuple(terms.values())).sum() * (len(labels) * fabric.world_size / size))
+            fabric.backward(torch.stack(tuple(terms.values())).sum() * weight)
             if stage.clamp is not None:
                 torch.nn.utils.clip_grad_value_(self._module.parameters(), stage.clamp)
             self._optimizer.step()
             for name, term in terms.items():  # added up on the device: reading a value here would make every step wait
                 totals[name] = term.detach() + totals.get(name, 0.0)
-        means = {name: total.item() / len(self._sizes) for name, total in totals.items()}
+        means = {name: total.item() / self._steps for name, total in totals.items()}
         self._shop.report(
             {"event": "epoch", "phase": self._phase, "stage": stage.name, "epoch": epoch + 1, "epochs": stage.epochs}
             | {"samples": len(stage.samples), "loss": means, "seconds": time.perf_counter() - started}
         )
 
-    def _pictures(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """One epoch of augmented inputs and labels on the device; with several processes, this one's slices."""
-        stage, shop, fabric = self._stage, self._shop, self._shop.fabric
-        order = shop.streams.numpy(self._phase, f"{stage.name}/order", epoch)
-        seed = shop.streams.integer(self._phase, f"{stage.name}/augment", epoch)
-        draws = torch.Generator().manual_seed(seed)
-        size = shop.settings.batch_size
-        shares = batches(stage.samples, size, order, rank=fabric.global_rank, world=fabric.world_size)
-        for values, labels in prefetched(self._reader, shares):
-            inputs = augment(fabric.to_device(torch.from_numpy(values)), shop.plan, draws)
-            yield inputs, fabric.to_device(torch.from_numpy(labels))
+    def _batches(self, order: np.random.Generator | None) -> Iterator[Samples]:
+        """One epoch's batches of all processes together."""
+        world = self._shop.fabric.world_size
+        return batches(self._stage.samples, self._shop.settings.batch_size, order, world=world)
+
+    def _pictures(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, float]]:
+        """One epoch of augmented inputs, labels and weights; with several processes, this one's share of each batch."""
+        name, shop, fabric = self._stage.name, self._shop, self._shop.fabric
+        parts = list(self._batches(shop.streams.numpy(self._phase, f"{name}/order", epoch)))
+        shares = [share(len(part), fabric.global_rank, fabric.world_size) for part in parts]
+        mine = (part.take(places) for part, places in zip(parts, shares, strict=True))
+        draws = torch.Generator().manual_seed(shop.streams.integer(self._phase, f"{name}/augment", epoch))
+        read = prefetched(self._reader, mine)
+        for part, places, (values, labels) in zip(parts, shares, read, strict=True):
+            images = fabric.to_device(torch.from_numpy(values))
+            inputs = augment(images, shop.plan, draws, start=places.start, batch=len(part))
+            # Processes average their gradients; a share that is larger than another must weigh more.
+            weight = len(labels) * fabric.world_size / len(part)
+            yield inputs, fabric.to_device(torch.from_numpy(labels)), weight
 
     def _set_rates(self, epoch: int) -> None:
-        stage, steps = self._stage, self._stage.epochs * len(self._sizes)
+        stage, steps = self._stage, self._stage.epochs * self._steps
         settings, step = self._shop.settings, self._step
         factor = rate_factor(stage.schedule, settings, step=step, steps=steps, epoch=epoch, epochs=stage.epochs)
         for group in self._optimizer.param_groups:
@@ -145,13 +152,6 @@ def _choose_parameters(stage: Stage, network: Network) -> None:
     chosen = {id(parameter) for group in stage.groups for parameter in group.parameters}
     for parameter in network.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
-
-
-def _global_sizes(count: int, size: int, world: int) -> list[int]:
-    """Samples of every step's batch, all processes together; how small a last batch may be depends on their number."""
-    none = np.empty(count, np.int64)
-    ranks = (batches(Samples(none, none), size, None, rank=rank, world=world) for rank in range(world))
-    return [sum(len(share) for share in shares) for shares in zip(*ranks, strict=True)]
 
 
 def _agree(network: Network, fabric: Fabric) -> None:

@@ -77,8 +77,14 @@ class BackboneEntry:
 BACKBONES: Registry[BackboneEntry] = Registry("backbone")
 
 
+def backbone_name(settings: NetSettings, shape: tuple[int, ...]) -> str:
+    """What `auto` means for rows of this shape."""
+    return settings.name if settings.name != "auto" else ("small" if len(shape) == 3 else "mlp")
+
+
 def build_backbone(settings: NetSettings, shape: tuple[int, ...]) -> Backbone:
     """The backbone that the settings name, with weights from torch's global generator."""
+    settings = settings.model_copy(update={"name": backbone_name(settings, shape)})
     entry = BACKBONES[settings.name]
     given = settings.model_dump(exclude={"name"}, exclude_none=True)
     for field, value in given.items():

@@ -15,8 +15,8 @@ from remem.report.tables import (
     summary_table,
     varying_settings,
 )
-from remem.run.checkpoint import write_atomically
-from remem.run.results import RunResult
+from remem.runs.checkpoint import write_atomically
+from remem.runs.results import RunResult
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2129; --soft: #5b6472; --line: #d9dde4; --paper: #ffffff; --tint: #f4f6f9; }

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from remem.evaluation.metrics import mean_interval
 from remem.report.tables import by_settings, group_names
-from remem.run.results import PhaseRecord, RunResult
+from remem.runs.results import PhaseRecord, RunResult
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; markers differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remem.evaluation.metrics import mean_interval
-from remem.run.results import PhaseRecord, RunResult
+from remem.runs.results import PhaseRecord, RunResult
 
 NOTHING = "-"
 ROW_NAMES = ("seed", "method.name", "policy")  # settings that never need a column of their own

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from remem.episode import Snapshot
 from remem.errors import DamagedFileError
-from remem.run.checkpoint import load_snapshot, save_snapshot, write_atomically
+from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
 from worlds import blobs, opened, play, ready, same_tensors
 
 

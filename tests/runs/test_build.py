@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from remem.errors import InputError
-from remem.run.build import Prepared, has_bf16, network_builder, open_fabric, prepare
-from remem.run.config import RunConfig, validate
+from remem.runs.build import Prepared, has_bf16, network_builder, open_fabric, prepare
+from remem.runs.config import RunConfig, validate
 from worlds import blobs, opened, pictures, play, ready
 
 UNDECIDED = {

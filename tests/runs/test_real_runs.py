@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from remem.run.build import prepare
-from remem.run.config import compose
-from remem.run.folder import run_in_folder
-from remem.run.results import RunResult, load_result
+from remem.runs.build import prepare
+from remem.runs.config import compose
+from remem.runs.folder import run_in_folder
+from remem.runs.results import RunResult, load_result
 
 pytestmark = [
     pytest.mark.realdata,

@@ -4,8 +4,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from remem.run.build import Prepared
-from remem.run.results import load_result
+from remem.runs.build import Prepared
+from remem.runs.results import load_result
 
 
 def outline(prepared: Prepared, done: int = 0) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import remem
 from remem.errors import DamagedFileError
 from remem.evaluation.metrics import confusion, forgetting
-from remem.run.checkpoint import write_atomically
+from remem.runs.checkpoint import write_atomically
 from remem.types import IntArray, PhaseResult
 
 FORMAT = 1

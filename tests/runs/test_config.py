@@ -9,7 +9,7 @@ import pytest
 from remem.errors import DamagedFileError, InputError
 from remem.methods.icarl import IcarlSettings
 from remem.methods.lwf import LwfSettings
-from remem.run.config import RunConfig, compose, known_keys, merged, nested, read_overrides, read_toml, validate
+from remem.runs.config import RunConfig, compose, known_keys, merged, nested, read_overrides, read_toml, validate
 
 
 def test_the_defaults_are_a_whole_run() -> None:

@@ -21,10 +21,10 @@ from remem.methods.loop import Report, Workshop, optimizer_class
 from remem.methods.method import Method
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
-from remem.nets.contract import NetSettings
+from remem.nets.contract import NetSettings, backbone_name
 from remem.nets.network import Network, build_network
 from remem.policies.policy import POLICIES, Policy
-from remem.run.config import RunConfig
+from remem.runs.config import RunConfig
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
 
@@ -118,8 +118,7 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
         raise InputError("train.precision: fp16 given, but a CPU has none; expected fp32 or bf16")
     strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
     plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
-    if net.name == "auto":
-        net = net.model_copy(update={"name": "small" if len(scenario.bank.shape) == 3 else "mlp"})
+    net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})
     if budget.kind == "fixed":
         memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
     return config.model_copy(

@@ -15,11 +15,11 @@ from remem.data.augment import plan_for
 from remem.data.scenario import build_scenario
 from remem.errors import DamagedFileError, InputError
 from remem.methods.describe import describe
-from remem.run.build import Prepared, network_builder, open_fabric, prepare
-from remem.run.config import compose, merged
-from remem.run.folder import go_on_in_folder, read_config, resume_in_folder, run_in_folder
-from remem.run.results import load_result
-from remem.run.single import run
+from remem.runs.build import Prepared, network_builder, open_fabric, prepare
+from remem.runs.config import compose, merged
+from remem.runs.folder import go_on_in_folder, read_config, resume_in_folder, run_in_folder
+from remem.runs.results import load_result
+from remem.runs.single import run
 from remem.types import Samples
 from worlds import VECTORS, blobs, pictures, ready, same_tensors, timeless, write_npz
 

@@ -10,8 +10,8 @@ from lightning_fabric import Fabric
 
 from remem.episode import Episode
 from remem.methods.loop import Report
-from remem.run.build import Prepared, open_episode, open_fabric
-from remem.run.results import RunResult, phase_entry, summarise
+from remem.runs.build import Prepared, open_episode, open_fabric
+from remem.runs.results import RunResult, phase_entry, summarise
 from remem.types import PhaseResult
 
 

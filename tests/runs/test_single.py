@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from remem.data.source import Dataset
-from remem.run.build import prepare
-from remem.run.config import compose
-from remem.run.single import run
+from remem.runs.build import prepare
+from remem.runs.config import compose
+from remem.runs.single import run
 from remem.types import IntArray, Values
 from worlds import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
 

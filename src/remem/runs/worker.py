@@ -31,10 +31,10 @@ def main() -> None:
 
 def work(job: Mapping[str, Any], tell: Any) -> None:
     """Begins, resumes or reuses the job's folder."""
-    from remem.run.build import prepare
-    from remem.run.config import validate
-    from remem.run.folder import go_on_in_folder
-    from remem.run.outline import outline, phases_done
+    from remem.runs.build import prepare
+    from remem.runs.config import validate
+    from remem.runs.folder import go_on_in_folder
+    from remem.runs.outline import outline, phases_done
 
     out = Path(job["out"])
     prepared = prepare(validate(job["config"]))

@@ -16,9 +16,9 @@ from threading import Thread
 from typing import Any
 
 from remem import errors
-from remem.run.results import RunResult, load_result
+from remem.runs.results import RunResult, load_result
 
-COMMAND = (sys.executable, "-P", "-m", "remem.run.worker")  # -P: no module is taken from the working folder
+COMMAND = (sys.executable, "-P", "-m", "remem.runs.worker")  # -P: no module is taken from the working folder
 PATIENCE = 5.0  # seconds that a worker has to end by itself
 
 

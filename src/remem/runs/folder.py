@@ -15,11 +15,11 @@ import remem
 from remem.episode import Episode, Snapshot
 from remem.errors import DamagedFileError, InputError
 from remem.methods.loop import Report
-from remem.run.build import Prepared, open_episode, open_fabric, prepare
-from remem.run.checkpoint import load_snapshot, save_snapshot, write_atomically
-from remem.run.config import RunConfig, validate
-from remem.run.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
-from remem.run.single import phases, public_facts, silent
+from remem.runs.build import Prepared, open_episode, open_fabric, prepare
+from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
+from remem.runs.config import RunConfig, validate
+from remem.runs.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
+from remem.runs.single import phases, public_facts, silent
 from remem.types import IntArray, Judgement
 
 FORMAT = 1

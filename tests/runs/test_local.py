@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from remem.errors import InputError
-from remem.run import local, worker
-from remem.run.config import compose
-from remem.run.local import Job, WorkerDiedError, run_side_by_side
+from remem.runs import local, worker
+from remem.runs.config import compose
+from remem.runs.local import Job, WorkerDiedError, run_side_by_side
 from worlds import VECTORS, blobs
 
 # Answers as a worker does; the job's `config` says how it ends.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from remem.errors import DamagedFileError
-from remem.run.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
+from remem.runs.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
 from remem.types import Decision, Judgement, PhaseResult
 
 

@@ -1,0 +1,53 @@
+"""The names a user needs: each resolves, and a run from Python equals the interface's promise."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import remem
+import worlds
+
+QUICK = {"train.epochs": 1, "finetune.epochs": 0, "net": {"hidden": [8], "width": 4}}
+
+
+def test_every_public_name_resolves() -> None:
+    for name in remem.__all__:
+        assert getattr(remem, name) is not None
+    assert len(remem.__all__) <= 20
+    with pytest.raises(AttributeError, match="no 'runn'"):
+        _ = remem.runn
+
+
+def test_run_stays_a_function_after_every_import() -> None:
+    """A package of the same name would take its place as soon as it is imported."""
+    code = "import remem, remem.api, remem.runs.folder, remem.cli.run; assert callable(remem.run), remem.run"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_remem_does_not_load_torch() -> None:
+    code = "import sys, remem; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_run_from_python() -> None:
+    scenario = remem.scenario(worlds.blobs(), phases=2, base_classes=2, order="natural")
+    result = remem.run(scenario, method="lucir", policy="fixed-0.6", budget=40, seed=1, settings=QUICK)
+    assert result.complete
+    assert result.phases[1].held_old + result.phases[1].held_new == 40
+    assert result.phases[1].held_old == 24
+    assert result.average_accuracy == pytest.approx(np.mean([phase.accuracy for phase in result.phases]))
+    assert result.data["config"]["seed"] == 1
+    with pytest.raises(AttributeError, match="no 'held'"):
+        _ = result.phases[1].held
+
+
+def test_own_backbone_by_module_and_data_settings_in_the_result() -> None:
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 12))
+    scenario = remem.scenario("digits", phases=2, image_size=8)
+    result = remem.run(scenario, backbone=own, budget=200, settings={"train.epochs": 1, "finetune.epochs": 0})
+    assert result.data["config"]["net"]["name"] == "own:Sequential"
+    assert result.data["config"]["data"] == {**scenario.data.model_dump(mode="json", exclude={"root"})}
+    assert 0.1 < result.average_accuracy <= 1.0
