@@ -50,9 +50,11 @@ class Block(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if inputs != outputs or stride != 1:
             if shortcut == "conv":
-                self.shortcut = nn.Sequential(
-                    nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-                )
+                # Every stride-th pixel first, then a convolution without stride: the same sums, but torch 2.13 on a CPU
+                # crashes in the backward pass of strided 1x1 convolutions with few channels on larger maps.
+                every = [nn.AvgPool2d(1, stride)] if stride > 1 else []
+                conv = nn.Conv2d(inputs, outputs, 1, bias=False)
+                self.shortcut = nn.Sequential(*every, conv, nn.BatchNorm2d(outputs))
             else:
                 self.shortcut = PadShortcut(outputs - inputs, stride)
 
