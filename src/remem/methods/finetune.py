@@ -19,6 +19,8 @@ class FinetuneMethodSettings(MethodSettings):
 class Finetune(Method):
     """Cross-entropy and nothing else."""
 
+    asks_teacher = False
+
     def __init__(self, settings: FinetuneMethodSettings) -> None:
         self.regime = "budget" if settings.replay else "none"
 

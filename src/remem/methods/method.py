@@ -71,6 +71,7 @@ class Method:
     readout: Readout = "cnn"
     regime: Regime = "budget"
     restarts: bool = False  # train every phase from fresh weights
+    asks_teacher: bool = True  # whether the loss looks at the model of the phase before
 
     def expand(self, network: Network) -> None:
         """Once, before phase 1 trains: a method may give the network more parts."""
@@ -97,7 +98,7 @@ class Method:
                 epochs=train.epochs,
                 rate=train.rate if first else train.rate_later,
                 schedule=train.schedule,
-                needs_teacher=facts.index > 0,
+                needs_teacher=self.asks_teacher and facts.index > 0,
             )
         ]
 
