@@ -75,7 +75,7 @@ def test_the_stages_of_a_phase(settings: MethodSettings) -> None:
         facts = PhaseFacts(index, old_classes=2 * index, new_classes=4 - 2 * min(index, 1))
         (main,) = method.stages(facts, network, HELD, train)
         assert (main.name, main.epochs, main.rate, main.schedule) == ("main", 7, rate, "cosine")
-        assert main.needs_teacher == (index > 0)
+        assert main.needs_teacher == (index > 0 and settings.name != "finetune")
         assert main.updates_statistics
         assert main.samples is HELD
         trained = {id(parameter) for group in main.groups for parameter in group.parameters}

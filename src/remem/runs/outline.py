@@ -20,7 +20,7 @@ def outline(prepared: Prepared, done: int = 0) -> dict[str, Any]:
         ],
         "epochs": config.train.epochs,
         "balanced_epochs": config.finetune.epochs if method.regime == "budget" else 0,
-        "teacher": not method.restarts,
+        "teacher": method.asks_teacher and not method.restarts,
     }
 
 
