@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import remem
 import worlds
+from remem.runs.config import compose
 
 QUICK = {"train.epochs": 1, "finetune.epochs": 0, "net": {"hidden": [8], "width": 4}}
 
@@ -48,6 +50,39 @@ def test_own_backbone_by_module_and_data_settings_in_the_result() -> None:
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 12))
     scenario = remem.scenario("digits", phases=2, image_size=8)
     result = remem.run(scenario, backbone=own, budget=200, settings={"train.epochs": 1, "finetune.epochs": 0})
-    assert result.data["config"]["net"]["name"] == "own:Sequential"
+    assert result.data["config"]["net"]["name"].startswith("own:Sequential-")
     assert result.data["config"]["data"] == {**scenario.data.model_dump(mode="json", exclude={"root"})}
     assert 0.1 < result.average_accuracy <= 1.0
+
+
+def test_another_own_backbone_is_another_setting(tmp_path: Path) -> None:
+    scenario = remem.scenario(worlds.blobs(), phases=2)
+    quick = {"train.epochs": 1, "finetune.epochs": 0}
+    torch.manual_seed(0)
+    one, other = torch.nn.Linear(6, 4), torch.nn.Linear(6, 4)
+    remem.run(scenario, backbone=one, budget=40, settings=quick, out=tmp_path / "a")
+    with pytest.raises(remem.InputError, match="settings cannot change"):
+        remem.run(scenario, backbone=other, budget=40, settings=quick, out=tmp_path / "a")
+
+
+def test_dropout_of_an_own_backbone_follows_the_seed() -> None:
+    scenario = remem.scenario(worlds.blobs(), phases=2)
+    torch.manual_seed(0)
+    own = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
+    runs = [remem.run(scenario, backbone=own, budget=40, settings={"train.epochs": 2}) for _ in range(2)]
+    assert worlds.timeless(runs[0].data) == worlds.timeless(runs[1].data)
+
+
+def test_the_paper_s_budgets_hold_from_python_too() -> None:
+    assert compose({"preset": "paper", "data": {"name": "cifar100"}}).memory.budget == 7000
+    scenario = remem.scenario(worlds.blobs(), phases=2)
+    assert remem.run(scenario, settings=QUICK).data["config"]["memory"]["exemplars"] == 120  # 20 x 6 classes
+
+
+def test_mistakes_from_python_are_one_line() -> None:
+    with pytest.raises(remem.InputError, match=r"scenario\.phases"):
+        remem.scenario("digits", phases="x")
+    with pytest.raises(remem.InputError, match="loaded already"):
+        remem.scenario(worlds.blobs(), image_size=8)
+    with pytest.raises(remem.InputError, match="settings: data given"):
+        remem.run(remem.scenario(worlds.blobs(), phases=2), settings={"data.image_size": 4})

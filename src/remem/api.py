@@ -7,11 +7,12 @@ from typing import Any
 from torch import nn
 
 from remem.data.datasets import load_dataset
-from remem.data.scenario import Scenario, ScenarioSettings, build_scenario
-from remem.data.source import Dataset, DataSettings
+from remem.data.scenario import Scenario, build_scenario
+from remem.data.source import Dataset
+from remem.errors import InputError
 from remem.methods.loop import Report
 from remem.runs.build import prepare
-from remem.runs.config import compose, merged, nested
+from remem.runs.config import compose, merged, nested, validate
 from remem.runs.folder import go_on_in_folder
 from remem.runs.results import RunResult
 from remem.runs.single import run as run_in_memory
@@ -29,11 +30,13 @@ def scenario(
     data_root: str | Path | None = None,
 ) -> Scenario:
     """A data set cut into phases: a registered name, `folder:PATH`, `npz:PATH` or what `remem.from_arrays` returns."""
-    settings = ScenarioSettings(phases=phases, base_classes=base_classes, order=order, validation=validation)
+    division = {"phases": phases, "base_classes": base_classes, "order": order, "validation": validation}
     if not isinstance(dataset, str):
-        return build_scenario(dataset, settings)
-    data = DataSettings(name=dataset, root=None if data_root is None else Path(data_root), image_size=image_size)
-    return build_scenario(load_dataset(data), settings, data)
+        if image_size is not None or data_root is not None:
+            raise InputError("image_size, data_root: given for a data set that is loaded already; expected with a name")
+        return build_scenario(dataset, validate({"scenario": division}).scenario)
+    config = validate({"scenario": division, "data": {"name": dataset, "root": data_root, "image_size": image_size}})
+    return build_scenario(load_dataset(config.data), config.scenario, config.data)
 
 
 def run(
@@ -55,12 +58,16 @@ def run(
     `settings` are further ones, nested or as `{"train.epochs": 5}`.
     """
     tree: dict[str, Any] = {"preset": preset, "policy": policy, "seed": seed, "method": {"name": method}}
-    tree["memory"] = {"budget": budget, "exemplars": exemplars}
+    given = {"budget": budget, "exemplars": exemplars}
+    tree["memory"] = {key: value for key, value in given.items() if value is not None}
     if isinstance(backbone, str):
         tree["net"] = {"name": backbone}
     for key, value in (settings or {}).items():
         tree = merged(tree, nested(key, value))
-    # The scenario is made already: whatever a preset says of data must not appear in the result.
+    if fixed := sorted({"data", "scenario"} & tree.keys()):
+        raise InputError(
+            f"settings: {fixed[0]} given, but the scenario is made already; expected in remem.scenario(...)"
+        )
     tree |= {"data": scenario.data.model_dump(), "scenario": scenario.settings.model_dump()}
     module = backbone if isinstance(backbone, nn.Module) else None
     prepared = prepare(compose(tree), scenario=scenario, module=module)

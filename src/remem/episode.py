@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from remem.data.bank import Bank
+from remem.errors import InputError
 from remem.evaluation import metrics
 from remem.memory.allocation import allocate, apportion, decide, feasible_tenths
 from remem.memory.budget import Budget
 from remem.memory.store import HeldView, Memory
 from remem.methods.learner import Learner
-from remem.methods.method import Refined
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.types import (
@@ -29,6 +29,7 @@ from remem.types import (
     PhaseResult,
     Samples,
     State,
+    Values,
 )
 
 
@@ -86,7 +87,15 @@ class Episode:
 
     @property
     def samples_peak(self) -> int:
+        """The most samples held at once in phases 1..N, as every load counted them; all, where nothing is limited."""
+        if self._memory.bound is None and len(self._phases) > 1:
+            return self._memory.total
         return self._memory.peak
+
+    @property
+    def _origin(self) -> dict[str, Any]:
+        """What an episode's rows and random streams hang on: a snapshot fits no other."""
+        return {"data": self._bank.fingerprint, "seed": self._streams.seed, "task": self._streams.task}
 
     def observe(self, phase: Phase) -> State:
         """s_i and all that a policy may know before phase i >= 1 (Algorithm 1, line 11)."""
@@ -131,6 +140,7 @@ class Episode:
             "old_tenths": self._old_tenths,
             "judged": [len(samples) for samples in self._judged],
             "next_row": self._bank.next_row,
+            "origin": self._origin,
         }
         judged = {"rows": _join(s.rows for s in self._judged), "labels": _join(s.labels for s in self._judged)}
         tensors = {f"network/{name}": value for name, value in self._learner.state().items()}
@@ -144,6 +154,8 @@ class Episode:
     def restore(self, snapshot: Snapshot) -> None:
         """Becomes the episode that the snapshot was taken of; the next `advance` gives equal results, bit for bit."""
         facts, parts = snapshot.facts, _by_room(snapshot.tensors)
+        if facts["origin"] != self._origin:
+            raise InputError(f"snapshot: it is of {facts['origin']}, expected {self._origin}")
         self._learner.load(parts["network"])
         owned = parts.get("owned", {"rows": torch.empty(0), "values": torch.empty(0)})
         numbers = map(int, owned["rows"].tolist())
@@ -200,24 +212,27 @@ class Episode:
         if allocation is None:
             self._memory.open(None)
             return
-        refined = self._refine(allocation) if self._groups else None
+        if self._groups:
+            self._refine(allocation)
         self._bank.drop(self._memory.cut(allocation.old))
-        if refined is not None:
-            for label, old, new in zip(
-                refined.samples.labels, refined.samples.rows, self._bank.own(refined.values), strict=True
-            ):
-                self._memory.replace(int(label), int(old), int(new))
-            self._bank.drop(refined.samples.rows)
         self._memory.open(allocation.budget)
 
-    def _refine(self, allocation: Allocation) -> Refined | None:
-        kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
+    def _refine(self, allocation: Allocation) -> None:
+        """While everything is still held, the method may give what will be kept better values."""
         latest = set(self._phases[-1])
-        new, old = (
-            {label: rows for label, rows in kept.items() if (label in latest) == is_new} for is_new in (True, False)
-        )
+        kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
+        new = _samples({label: rows for label, rows in kept.items() if label in latest})
+        old = _samples({label: rows for label, rows in kept.items() if label not in latest})
         held = self._memory.samples().of(latest)
-        return self._learner.refine(_samples(new), _samples(old), held, self._held, self.next_phase)
+        self._learner.refine(new, old, held, self._held, self._replace, self.next_phase)
+
+    def _replace(self, samples: Samples, values: Values) -> IntArray:
+        """Refined rows take the places of their originals; their numbers."""
+        rows = self._bank.own(values)
+        for label, old, new in zip(samples.labels.tolist(), samples.rows.tolist(), rows.tolist(), strict=True):
+            self._memory.replace(label, old, new)
+        self._bank.drop(samples.rows)
+        return rows
 
     def _load_new(self, phase: Phase, allocation: Allocation | None) -> None:
         """New data at random without replacement. A larger quota draws the same rows and more."""
@@ -245,8 +260,9 @@ class Episode:
         return metrics.class_means(features, labels, list(self._memory.counts()))
 
     def _result(self, phase: Phase, allocation: Allocation | None, judged: Judgement, clock: Clock) -> PhaseResult:
-        by_nme = self._learner.method.readout == "nme" and judged.nme is not None
-        labels, own = judged.labels, judged.nme if by_nme and judged.nme is not None else judged.cnn
+        labels, own = judged.labels, judged.nme if self._learner.method.readout == "nme" else judged.cnn
+        if own is None:
+            raise ValueError("a method that keeps no exemplars cannot read out by nearest means")
         phase_of_class = {label: index for index, classes in enumerate(self._phases) for label in classes}
         old, new = metrics.old_new_accuracy(labels, own, phase.classes[0])
         counts = self._memory.counts()

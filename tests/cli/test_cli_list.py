@@ -58,6 +58,20 @@ def test_data_list_tells_what_is_there(remem: Command, tmp_path: Path) -> None:
     assert states["digits"] == "built in"
 
 
+def test_data_list_knows_both_forms_of_cifar(remem: Command, tmp_path: Path) -> None:
+    def state() -> str:
+        lines = remem("data", "list", "--data-root", tmp_path).out.splitlines()
+        return next(line.split()[1] for line in lines if line.startswith("cifar100"))
+
+    folder = tmp_path / "cifar-100-binary"
+    folder.mkdir()
+    for name in ("train.bin", "test.bin"):
+        (folder / name).touch()
+    assert state() == "missing"
+    (folder / "fine_label_names.txt").touch()
+    assert state() == "there"
+
+
 def test_data_check(remem: Command, vectors: str, tmp_path: Path) -> None:
     assert remem("data", "check", "digits") == (0, "digits: whole\n", "")
     assert remem("data", "check", vectors) == (0, f"{vectors}: whole\n", "")

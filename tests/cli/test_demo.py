@@ -60,7 +60,8 @@ def test_the_demo_compares_two_runs_and_reuses_them(
 
 def made(policy: str, average: float, lost: float) -> RunResult:
     config = {"policy": policy, "method": {"name": "icarl"}}
-    return RunResult({"config": config, "average_accuracy": average, "forgetting": lost, "oracle": False})
+    facts = {"config": config, "oracle": False, "phases": []}
+    return RunResult({**facts, "average_accuracy": average, "forgetting": lost})
 
 
 def test_the_winner_in_words() -> None:

@@ -74,6 +74,12 @@ def test_python_and_binary_files_give_equal_arrays(tmp_path: Path) -> None:
         assert one.fingerprint == other.fingerprint
 
 
+def test_binary_files_are_read_where_the_python_ones_are_not_whole(tmp_path: Path) -> None:
+    settings = write_binary(tmp_path)
+    (tmp_path / "cifar-100-python").mkdir()
+    assert load_dataset(settings).train.labels.tolist() == split("train")[1]
+
+
 def test_old_pickles_with_text_for_bytes(tmp_path: Path) -> None:
     """Python 2 wrote protocol 2 and byte strings (opcodes U, T); numpy had its old module name."""
     data = b"\x01\x02\xff" * 1024

@@ -32,7 +32,7 @@ def packed(files: dict[str, bytes], link: tuple[str, str] | None = None) -> byte
 
 
 NOISE = b"".join(hashlib.sha256(bytes([i % 256, i // 256])).digest() for i in range(20_000))  # does not compress
-ARCHIVE = packed({f"{FOLDER}/train": NOISE, f"{FOLDER}/meta": b"names"})
+ARCHIVE = packed({f"{FOLDER}/train": NOISE, f"{FOLDER}/test": b"rows", f"{FOLDER}/meta": b"names"})
 DIGEST = f"md5:{hashlib.md5(ARCHIVE).hexdigest()}"
 
 
@@ -122,8 +122,24 @@ def test_a_file_arrives_in_one_go(server: Server, tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
+    for name in ("train", "test", "meta"):
+        (tmp_path / FOLDER / name).touch()
     assert fetch("cifar100", tmp_path, url=server.url, digest=DIGEST) == tmp_path / FOLDER
     assert server.asked == []
+
+
+def test_an_empty_folder_is_filled(server: Server, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    assert_whole(tmp_path, fetch("cifar100", tmp_path, url=server.url, digest=DIGEST))
+
+
+def test_a_folder_with_other_content_is_not_touched(server: Server, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "train").write_bytes(b"mine")
+    with pytest.raises(DamagedFileError, match=rf"{FOLDER} is there without test, meta; remove or rename it"):
+        fetch("cifar100", tmp_path, url=server.url, digest=DIGEST)
+    assert server.asked == []
+    assert (tmp_path / FOLDER / "train").read_bytes() == b"mine"
 
 
 def test_a_dropped_connection_is_resumed(server: Server, tmp_path: Path) -> None:
@@ -187,7 +203,8 @@ def test_a_stale_part_is_refused_and_then_forgotten(server: Server, tmp_path: Pa
     [
         (packed({f"{FOLDER}/train": b"a", "../escaped": b"b"}), "cannot be unpacked"),
         (packed({f"{FOLDER}/train": b"a"}, link=(f"{FOLDER}/escape", "../../..")), "cannot be unpacked"),
-        (packed({"elsewhere/train": b"a"}), f"holds no folder {FOLDER}"),
+        (packed({"elsewhere/train": b"a"}), f"holds no {FOLDER}/train"),
+        (packed({f"{FOLDER}/train": b"a", f"{FOLDER}/meta": b"b"}), f"holds no {FOLDER}/test"),
         (b"no archive at all", "cannot be unpacked"),
         (ARCHIVE[: len(ARCHIVE) // 2], "cannot be unpacked"),
     ],

@@ -254,7 +254,7 @@ def test_the_teacher_is_asked_only_if_needed_and_never_changes() -> None:
 class FirstOfTwo:
     """Fabric as the first of two processes sees it, without the second: notes what is propagated backwards."""
 
-    global_rank, world_size = 0, 2
+    global_rank, world_size, device = 0, 2, torch.device("cpu")
 
     def __init__(self) -> None:
         self.losses: list[float] = []

@@ -1,5 +1,7 @@
 """Mnemonics: the outer gradient against finite differences, valid pictures, halves, and the budget."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -73,44 +75,50 @@ def test_halves_split_every_class() -> None:
     assert other.rows.tolist() == [1, 5]
 
 
-def refined_world(**settings: float) -> tuple[Exemplars, np.ndarray, object]:
+def refined(**settings: float) -> tuple[Samples, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Kept samples of a first phase, their values before, and what the method replaced them by."""
     prepared = worlds.ready(worlds.pictures(), MNEMONICS)
     episode = worlds.opened(prepared)
     worlds.play(episode, prepared, stop=1)
     bank, network = prepared.scenario.bank, episode.learner.network
     phase = prepared.scenario.phases[0]
-    latest = Samples(
-        np.concatenate(list(phase.train.values())),
-        np.repeat(list(phase.train), [len(rows) for rows in phase.train.values()]),
-    )
-    kept = Samples(latest.rows[::4], latest.labels[::4])
+    sizes = [len(rows) for rows in phase.train.values()]
+    latest = Samples(np.concatenate(list(phase.train.values())), np.repeat(list(phase.train), sizes))
+    kept = latest.take(slice(None, None, 4))
     none = Samples(np.empty(0, np.int64), np.empty(0, np.int64))
+    after = bank.read(kept.rows)
+
+    def replace(samples: Samples, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        assert values.dtype == np.uint8
+        assert len(values) <= 2  # no more than one batch is there twice
+        after[np.searchsorted(kept.rows, samples.rows)] = values
+        return samples.rows + 1000
+
     exemplars = Exemplars(
         kept,
         none,
         latest,
         values=lambda samples: bank.read(samples.rows),
         show=lambda values: values.float().permute(0, 3, 1, 2),
+        replace=replace,
     )
-    method = Mnemonics(MnemonicsSettings(**settings))  # type: ignore[arg-type]
-    return exemplars, bank.read(kept.rows), method.refine(network, exemplars, PhaseFacts(1, 2, 0))
+    method = Mnemonics(MnemonicsSettings(**settings, refine_batch=2))  # type: ignore[arg-type]
+    method.refine(network, exemplars, PhaseFacts(1, 2, 0))
+    return kept, bank.read(kept.rows), after
 
 
 def test_a_rate_of_nothing_changes_no_pixel() -> None:
     """Rounded, not cut off: all 256 levels survive the way to floats and back."""
-    _, originals, refined = refined_world(refine_rate=0.0, refine_steps=3)
-    assert refined.values.dtype == np.uint8  # type: ignore[attr-defined]
-    assert np.array_equal(refined.values, originals)  # type: ignore[attr-defined]
+    _, before, after = refined(refine_rate=0.0, refine_steps=3)
+    assert np.array_equal(before, after)
 
 
 def test_huge_steps_stay_inside_the_range() -> None:
     """Clamped, not wrapped: a pixel that is pushed up ends at 255, never near 0."""
-    exemplars, originals, refined = refined_world(refine_rate=1e15, refine_steps=1)
-    values = refined.values.astype(int)  # type: ignore[attr-defined]
-    moved = values != originals
-    assert moved.any()
-    assert set(np.unique(values[moved])) <= {0, 255}
-    assert refined.samples.rows.tolist() == exemplars.kept_new.rows.tolist()  # type: ignore[attr-defined]
+    kept, before, after = refined(refine_rate=1e15, refine_steps=1)
+    moved = before != after
+    assert all(moved[place].any() for place in range(len(kept)))
+    assert set(np.unique(after[moved])) <= {0, 255}
 
 
 def test_a_run_replaces_exemplars_within_the_budget_and_resumes() -> None:

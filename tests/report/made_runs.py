@@ -7,18 +7,32 @@ from remem.runs.results import RunResult, summarise
 
 
 def made_run(
-    method: str, policy: str, accuracies: Sequence[float], *, seed: int = 0, oracle: bool = False, **settings: Any
+    method: str,
+    policy: str,
+    accuracies: Sequence[float],
+    /,
+    *,
+    seed: int = 0,
+    oracle: bool = False,
+    decides: bool = True,
+    **settings: Any,
 ) -> RunResult:
-    """Four classes first and two more in every phase; from phase 1 on 10 old and 30 new samples are held."""
-    config = {"seed": seed, "policy": policy, "method": {"name": method}, "data": {"name": "glyphs"}}
-    config |= {"scenario": {"phases": max(len(accuracies) - 1, 1), "order": "seed:0"}} | settings
+    """Four classes first and two more in every phase; from phase 1 on 10 old and 30 new samples are held.
+
+    `settings` are sections of the config, laid over the ones that are there.
+    """
+    scenario = {"phases": max(len(accuracies) - 1, 1), "order": "seed:0", "validation": 0.0}
+    sections: dict[str, dict[str, Any]] = {"method": {"name": method}, "data": {"name": "glyphs"}, "scenario": scenario}
+    for section, values in settings.items():
+        sections[section] = sections.get(section, {}) | values
+    config = {"seed": seed, "policy": policy, **sections}
     names = [f"class {index}" for index in range(2 + 2 * max(len(accuracies), 1))]
     facts = {"config": config, "oracle": oracle, "class_names": names}
-    phases = [_phase(index, accuracies) for index in range(len(accuracies))]
-    return summarise(facts, phases, complete=bool(accuracies))
+    phases = [_phase(index, accuracies, decides) for index in range(len(accuracies))]
+    return summarise(facts, phases, peak=40 if phases[1:] else 0, complete=bool(accuracies))
 
 
-def _phase(index: int, accuracies: Sequence[float]) -> dict[str, Any]:
+def _phase(index: int, accuracies: Sequence[float], decides: bool) -> dict[str, Any]:
     accuracy = accuracies[index]
     return {
         "phase": index,
@@ -27,7 +41,7 @@ def _phase(index: int, accuracies: Sequence[float]) -> dict[str, Any]:
         "accuracy_cnn": accuracy - 0.1,
         "accuracy_nme": accuracy,
         "accuracy_by_phase": [accuracy] * (index + 1),
-        "action": {"old_share": 0.25} if index else None,
+        "action": {"old_share": 0.25} if index and decides else None,
         "budget": 40 if index else None,
         "held_old": 10 if index else 0,
         "held_new": 30 if index else 100,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remem.report.page import answer, page, write_page
+from remem.report.page import answer, introduction, page, write_page
 from remem.report.plots import COLOURS, accuracy_figure, before_and_now, memory_figure
 from report.made_runs import made_run
 
@@ -75,9 +75,10 @@ def test_text_from_outside_is_escaped() -> None:
 
 
 def test_oracles_and_unfinished_runs_are_said() -> None:
-    upper = made_run("joint", "static", [0.9, 0.9], oracle=True)
+    upper = made_run("joint", "static", [0.9, 0.9], oracle=True, decides=False)
     text = page([*RUNS, upper], "title")
-    assert "joint / static (oracle)" in text
+    assert "joint / - (oracle)" in text
+    assert "joint / static" not in text
     assert "Runs marked (oracle)" in text
     assert "not complete" not in text
     assert "not complete" in page([made_run("icarl", "static", [])], "title")
@@ -88,6 +89,26 @@ def test_the_answer_leaves_oracles_out() -> None:
     words = "Highest average accuracy: icarl / fixed-0.6 with 67.67 %, 5.67 points above icarl / static."
     assert answer([*RUNS, upper]) == words
     assert answer([upper]) == "No run here is both complete and free of oracles."
+
+
+def test_what_is_not_judged_on_test_data_says_so() -> None:
+    tuned = made_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1})
+    words = "judged on a share of the training data"
+    assert words not in page(RUNS, "title")
+    assert "All runs are judged on a share of the training data, not on test data." in introduction([tuned])
+    names = [line for line in introduction([tuned, RUNS[0]]) if words in line]
+    assert len(names) == 1
+    assert names[0].endswith(f"{words}: icarl / static, scenario.phases 1, scenario.validation 0.1.")
+    assert words in page([tuned], "title")
+
+
+def test_blocks_of_runs_that_differ_in_the_methods_own_settings_have_their_own_names() -> None:
+    runs = [made_run("finetune", "static", [0.8, 0.6], method={"replay": replay}) for replay in (True, False)]
+    named = re.findall(r"<summary>(.*?)</summary>", page(runs, "title"))
+    assert named == ["finetune (replay=true) / static", "finetune (replay=false) / static"] * 2
+    seeds = [made_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in (4, 7)]
+    named = re.findall(r"<summary>(.*?)</summary>", page(seeds, "title"))
+    assert named == ["icarl / static, seed 4", "icarl / static, seed 7"] * 2
 
 
 def test_figures_are_equal_when_made_twice_and_use_the_colour_of_the_page() -> None:

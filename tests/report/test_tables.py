@@ -1,13 +1,12 @@
 """Tables of runs, from results made by hand."""
 
-from typing import Any
-
 from remem.report.tables import (
     Table,
     by_settings,
     comparison_table,
     group_names,
     phase_table,
+    run_names,
     summary_table,
     totals_line,
     varying_settings,
@@ -42,18 +41,68 @@ def test_summary_over_seeds_has_students_interval() -> None:
 
 
 def test_settings_that_differ_get_a_column_and_keep_runs_apart() -> None:
-    longer: dict[str, Any] = {"scenario": {"phases": 10, "order": "seed:0"}}
-    runs = [made_run("icarl", "static", [0.8, 0.6]), made_run("icarl", "static", [0.8, 0.5], **longer)]
+    longer = made_run("icarl", "static", [0.8, 0.5], scenario={"phases": 10})
+    runs = [made_run("icarl", "static", [0.8, 0.6]), longer]
     assert varying_settings(runs) == ["scenario.phases"]
     assert [len(group) for group in by_settings(runs)] == [1, 1]
     assert [row[2] for row in summary_table(runs).rows] == ["1", "10"]
     assert group_names(runs) == ["icarl / static, scenario.phases 1", "icarl / static, scenario.phases 10"]
 
 
+def test_a_methods_own_settings_are_compared_among_its_runs_and_are_in_its_name() -> None:
+    runs = [
+        made_run("icarl", "static", [0.8, 0.6], method={"weight": 1.0}),
+        made_run("finetune", "static", [0.8, 0.6], method={"replay": True, "weight": 2.0}),
+        made_run("finetune", "static", [0.8, 0.5], method={"replay": False, "weight": 2.0}, seed=1),
+        made_run("finetune", "static", [0.8, 0.4], method={"replay": False, "weight": 2.0}, seed=2),
+    ]
+    assert varying_settings(runs) == []
+    assert group_names(runs) == [
+        "icarl / static",
+        "finetune (replay=true) / static",
+        "finetune (replay=false) / static",
+    ]
+    assert [row[:3] for row in summary_table(runs).rows] == [
+        ("icarl", "static", "1"),
+        ("finetune (replay=true)", "static", "1"),
+        ("finetune (replay=false)", "static", "2"),
+    ]
+    assert run_names(runs)[1:3] == ["finetune (replay=true) / static", "finetune (replay=false) / static, seed 1"]
+    assert [row[0] for row in comparison_table(runs).rows] == run_names(runs)
+
+
+def test_a_setting_that_only_some_runs_have_and_one_that_is_a_table_tell_runs_apart() -> None:
+    plain = made_run("icarl", "static", [0.8, 0.6], train={"options": {}})
+    adam = made_run("icarl", "static", [0.8, 0.6], train={"options": {"betas": [0.9, 0.99]}})
+    older = made_run("icarl", "static", [0.8, 0.6], train={})
+    assert group_names([plain, adam, older]) == [
+        "icarl / static, train.options {}",
+        'icarl / static, train.options {"betas": [0.9, 0.99]}',
+        "icarl / static, train.options -",
+    ]
+
+
 def test_oracles_are_marked() -> None:
     run = made_run("joint", "static", [0.8, 0.8], oracle=True)
     assert summary_table([run]).rows[0][0] == "joint (oracle)"
     assert comparison_table([run]).rows[0][0] == "joint / static (oracle)"
+
+
+def test_a_policy_that_decides_nothing_is_not_named_unless_rows_would_be_called_the_same() -> None:
+    upper = made_run("joint", "static", [0.8, 0.8], oracle=True, decides=False)
+    assert summary_table([upper]).rows[0][:2] == ("joint (oracle)", "-")
+    assert group_names([upper]) == [upper.label] == ["joint / - (oracle)"]
+    again = made_run("joint", "fixed-0.6", [0.8, 0.8], oracle=True, decides=False)
+    assert group_names([upper, again, made_run("icarl", "static", [0.8, 0.6])]) == [
+        "joint (policy=static) / - (oracle)",
+        "joint (policy=fixed-0.6) / - (oracle)",
+        "icarl / static",
+    ]
+
+
+def test_the_totals_say_if_they_are_no_test_accuracy() -> None:
+    line = totals_line(made_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1}))
+    assert line.endswith("forgetting 20.00 points, judged on a share of the training data (0.1)")
 
 
 def test_comparison_shows_the_memory_of_the_last_phase() -> None:

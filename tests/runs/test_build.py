@@ -76,6 +76,7 @@ def test_budgets_as_users_write_them() -> None:
         ({"net": {"blocks": [1]}}, r"net.blocks: .* given, but backbone 'mlp' has only"),
         ({"train": {"optimizer": "sdg"}}, "train.optimizer: 'sdg' given, expected one of"),
         ({"train": {"precision": "fp16"}}, "train.precision: fp16 given, but a CPU has none"),
+        ({"train": {"devices": 10_000}}, "train.devices: 10000 processes given, expected at most"),
         ({"scenario": {"phases": 5}}, "phases: 5 given; expected at most 4"),
         ({"scenario": {"order": "lucri"}}, "order: 'lucri' given; expected lucir"),
     ],

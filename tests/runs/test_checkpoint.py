@@ -98,7 +98,7 @@ def test_a_flipped_byte_of_the_header_is_never_taken_for_another_snapshot(
 
 
 def test_another_format(tmp_path: Path) -> None:
-    save_file({"a": torch.zeros(1)}, tmp_path / "later", {"format": "2", "facts": "{}", "sha256": ""})
+    save_file({"a": torch.zeros(1)}, tmp_path / "later", {"remem": '{"format": 2, "facts": "{}", "sha256": ""}'})
     with pytest.raises(DamagedFileError, match="format 2, expected 1"):
         load_snapshot(tmp_path / "later")
 

@@ -122,8 +122,6 @@ def test_a_config_survives_json() -> None:
     config = compose({"preset": "paper", "method": {"name": "icarl", "loss": "sigmoid"}, "net": {"blocks": [1, 2]}})
     again = validate(json.loads(json.dumps(config.model_dump(mode="json"))))
     assert again == config
-    assert again.digest() == config.digest()
-    assert compose({"seed": 1}).digest() != compose({"seed": 2}).digest()
 
 
 def test_the_public_settings_have_no_path(tmp_path: Path) -> None:

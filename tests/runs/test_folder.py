@@ -234,7 +234,7 @@ def test_the_saved_model_gives_the_saved_predictions(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run_in_folder(prepared, out)
     with safe_open(out / "model.safetensors", framework="pt") as file:
-        facts = json.loads(file.metadata()["facts"])
+        facts = json.loads(file.metadata()["remem"])
     assert facts["class_names"] == list("012345")
     assert facts["shape"] == [8, 8, 3]
     config = compose(facts["config"])

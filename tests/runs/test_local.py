@@ -23,6 +23,7 @@ out, kind = pathlib.Path(job["out"]), job["config"]["kind"]
 out.mkdir(parents=True, exist_ok=True)
 (out / "pid").write_text(str(os.getpid()))
 def answer(**content): print(json.dumps(content), flush=True)
+if kind == "noisy": os.write(1, b'a library speaks\\n[5]\\n5\\n{"do\\n\\xff\\xfe\\n')
 answer(event={"event": "phase", "phase": 0})
 if kind == "input": answer(error="InputError", message="budget: 3 given", traceback="deep down")
 elif kind == "odd": answer(error="SafetensorError", message="torn", traceback="deep down")
@@ -92,6 +93,22 @@ def test_an_error_arrives_here_and_stops_the_others(
     assert re.fullmatch(message, str(caught.value))
     assert is_gone(tmp_path / "other")
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.usefixtures("pretended")
+def test_lines_that_are_no_answers_are_ignored(tmp_path: Path) -> None:
+    heard: list[str] = []
+    [result] = run_side_by_side([job(tmp_path, "one", "noisy")], 1, lambda name, event: heard.append(event["event"]))
+    assert result.data["made"] == "noisy"
+    assert heard == ["phase"]
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_thread_that_has_failed(tmp_path: Path) -> None:
+    unspeakable = job(tmp_path, "one", more=object())  # no JSON: the thread that hands it over fails
+    with pytest.raises(WorkerDiedError, match="one: its process was ended with exit code 1"):
+        run_side_by_side([unspeakable], 1, ignore)
 
 
 @pytest.mark.usefixtures("pretended")

@@ -13,7 +13,13 @@ from remem.types import Decision, Judgement, PhaseResult
 
 
 def entry(accuracy: float, by_phase: list[float], **changes: Any) -> dict[str, Any]:
-    base = {"accuracy": accuracy, "accuracy_cnn": accuracy / 2, "accuracy_nme": accuracy, "accuracy_by_phase": by_phase}
+    base = {
+        "accuracy": accuracy,
+        "accuracy_cnn": accuracy / 2,
+        "accuracy_nme": accuracy,
+        "accuracy_by_phase": by_phase,
+        "action": {},
+    }
     return {**base, "held_old": 4, "held_new": 6, **changes}
 
 
@@ -26,30 +32,30 @@ FACTS: dict[str, Any] = {"config": {"method": {"name": "icarl"}, "policy": "stat
 
 
 def test_the_summary_by_hand() -> None:
-    result = summarise(FACTS, ENTRIES, complete=True)
+    result = summarise(FACTS, ENTRIES, peak=40, complete=True)
     assert result.average_accuracy == pytest.approx((0.9 + 0.6 + 0.45) / 3)
     assert result.last_accuracy == 0.45
     # phase 0: best earlier 0.9, final 0.6; phase 1: 0.7, 0.25; the last phase is left out
     assert result.forgetting == pytest.approx((0.3 + 0.45) / 2)
     assert result.data["average_accuracy_cnn"] == pytest.approx((0.9 + 0.6 + 0.45) / 6)
-    assert result.data["samples_peak"] == 12  # phase 0 is exempt
+    assert result.data["samples_peak"] == 40  # as measured at every load, not as counted at the ends of phases
     assert result.complete
     assert result.label == "icarl / static"
     assert result.phases[2].held_new == 7
 
 
 def test_a_running_or_headless_result() -> None:
-    running = summarise(FACTS, ENTRIES[:1], complete=False)
+    running = summarise(FACTS, ENTRIES[:1], peak=40, complete=False)
     assert not running.complete
-    assert (running.data["samples_peak"], running.forgetting) == (0, 0.0)
-    without = summarise(FACTS, [ENTRIES[0], {**ENTRIES[1], "accuracy_nme": None}], complete=True)
+    assert (running.data["samples_peak"], running.forgetting) == (40, 0.0)
+    without = summarise(FACTS, [ENTRIES[0], {**ENTRIES[1], "accuracy_nme": None}], peak=40, complete=True)
     assert without.data["average_accuracy_nme"] is None
-    empty = summarise(FACTS, [], complete=False)
+    empty = summarise(FACTS, [], peak=40, complete=False)
     assert (empty.data["average_accuracy"], empty.data["last_accuracy"]) == (None, None)
 
 
 def test_a_phase_has_its_fields_and_says_which() -> None:
-    phase = summarise(FACTS, ENTRIES, complete=True).phases[1]
+    phase = summarise(FACTS, ENTRIES, peak=40, complete=True).phases[1]
     assert phase.accuracy == 0.6
     with pytest.raises(AttributeError, match=r"a phase has no 'acuracy'; it has accuracy, .*held_new"):
         _ = phase.acuracy
@@ -84,7 +90,7 @@ def test_the_entry_of_a_phase() -> None:
 
 
 def test_results_come_back(tmp_path: Path) -> None:
-    result = summarise(FACTS, ENTRIES, complete=True)
+    result = summarise(FACTS, ENTRIES, peak=40, complete=True)
     save_result(tmp_path / "result.json", result)
     assert load_result(tmp_path).data == result.data
     assert load_result(tmp_path / "result.json") == RunResult(result.data)

@@ -24,8 +24,7 @@ def list_datasets(data_root: options.DataRoot = None) -> None:
     print(f"data root: {root}")
     for name in DATASETS:
         entry = DATASETS[name]
-        there = all((root / file).exists() for file in entry.files)
-        state = "built in" if not entry.files else "there" if there else "missing"
+        state = "built in" if not entry.files else "there" if entry.lies_below(root) else "missing"
         print(f"{name:24}{state:10}{entry.summary}")
     for kind, entry in BY_PATH.items():
         print(f"{f'{kind}:PATH':24}{'yours':10}{entry.summary}")

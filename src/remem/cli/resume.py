@@ -17,7 +17,8 @@ def resume(
 ) -> None:
     """Go on with an interrupted run, after its last complete phase.
 
-    The result equals that of a run that was never stopped. Settings cannot change; the data may have moved.
+    The result equals that of a run that was never stopped. Settings cannot change. The data root may have moved: say
+    where with --data-root. The paths of folder:PATH and npz:PATH are settings, and must be as they were.
     """
     try:
         _resume(folder, data_root, quiet=quiet)

@@ -15,6 +15,8 @@ from remem.errors import DamagedFileError, InputError
 from remem.types import IntArray
 
 PYTHON, BINARY = "cifar-100-python", "cifar-100-binary"
+PYTHON_FILES = tuple(f"{PYTHON}/{name}" for name in ("train", "test", "meta"))
+BINARY_FILES = tuple(f"{BINARY}/{name}" for name in ("train.bin", "test.bin", "fine_label_names.txt"))
 ROWS = {"train": 50_000, "test": 10_000}
 CLASSES = 100
 PIXELS = 3 * 32 * 32
@@ -132,7 +134,7 @@ def _source(read: Callable[[Path, str], tuple[Pixels, IntArray]], folder: Path, 
 def load_cifar100(settings: DataSettings) -> Dataset:
     """From the python files if they are there, else from the binary ones; both give equal arrays."""
     root = data_root(settings)
-    binary = (root / BINARY).is_dir() and not (root / PYTHON).is_dir()
+    binary = (root / BINARY).is_dir() and not all((root / file).exists() for file in PYTHON_FILES)
     folder = root / (BINARY if binary else PYTHON)
     read, names_of = (_read_binary_split, _binary_names) if binary else (_read_python_split, _python_names)
     try:
@@ -164,5 +166,6 @@ ENTRY = DatasetEntry(
     summary="CIFAR-100: 100 classes of 32 x 32 photos, 500 + 100 each",
     load=load_cifar100,
     check=check_cifar100,
-    files=(f"{PYTHON}/train", f"{PYTHON}/test", f"{PYTHON}/meta"),
+    files=PYTHON_FILES,
+    other_files=BINARY_FILES,
 )

@@ -26,11 +26,15 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Download:
-    """A tar archive on the web and the folder that it unpacks to."""
+    """A tar archive on the web, the folder that it unpacks to and the files that must be in it."""
 
     url: str
     digest: str  # algorithm:hex
     folder: str
+    files: tuple[str, ...]
+
+    def lacking(self, folder: Path) -> list[str]:
+        return [file for file in self.files if not (folder / file).is_file()]
 
 
 DOWNLOADS: Registry[Download] = Registry("downloadable data set")
@@ -40,6 +44,7 @@ DOWNLOADS.add(
         url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
         digest="md5:eb9058c3a382ffc7106e4002c42a8d85",
         folder="cifar-100-python",
+        files=("train", "test", "meta"),
     ),
 )
 
@@ -62,7 +67,7 @@ BY_HAND = {
 def fetch(
     name: str, root: Path, *, progress: Progress | None = None, url: str | None = None, digest: str | None = None
 ) -> Path:
-    """Downloads a data set below `root` and returns its folder; a folder that is there already is left as it is.
+    """Downloads a data set below `root` and returns its folder; one that is there with all files is left as it is.
 
     `url` and `digest` (algorithm:hex) replace the official ones, for mirrors.
     """
@@ -70,8 +75,11 @@ def fetch(
         raise InputError(f"{name}: not downloaded; {BY_HAND[name]}")
     download = DOWNLOADS[name]
     folder = root / download.folder
-    if folder.exists():
+    if not download.lacking(folder):
         return folder
+    if folder.exists() and not _is_empty(folder):  # what is in it may be the user's: nothing is deleted or mixed
+        lacking = ", ".join(download.lacking(folder))
+        raise DamagedFileError(f"{name}: {folder} is there without {lacking}; remove or rename it and run again")
     source = url or download.url
     if not source.startswith(("http://", "https://")):
         raise InputError(f"url: '{source}' given, an address with http:// or https:// expected")
@@ -82,9 +90,13 @@ def fetch(
     part = root / f"{download.folder}.tar.part"
     _download(name, source, part, progress or _silent)
     _verify(name, source, part, digest or download.digest)
-    _unpack(name, part, folder)
+    _unpack(name, part, folder, download)
     part.unlink()
     return folder
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _silent(done: int, total: int | None) -> None:
@@ -149,7 +161,7 @@ def _verify(name: str, url: str, part: Path, digest: str) -> None:
         )
 
 
-def _unpack(name: str, archive: Path, folder: Path) -> None:
+def _unpack(name: str, archive: Path, folder: Path, download: Download) -> None:
     """Into a temporary folder beside its place, then moved as a whole: `folder` is complete or absent."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
         try:
@@ -159,7 +171,9 @@ def _unpack(name: str, archive: Path, folder: Path) -> None:
             archive.unlink()
             raise DamagedFileError(f"{name}: the archive cannot be unpacked ({error})") from error
         inside = Path(scratch) / folder.name
-        if not inside.is_dir():
+        if lacking := download.lacking(inside):
             archive.unlink()
-            raise DamagedFileError(f"{name}: the archive holds no folder {folder.name}")
+            raise DamagedFileError(f"{name}: the archive holds no {folder.name}/{lacking[0]}")
+        if folder.exists():
+            folder.rmdir()  # it is empty, and not every system renames onto a folder
         os.replace(inside, folder)

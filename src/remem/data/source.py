@@ -77,7 +77,13 @@ class DatasetEntry:
     summary: str
     load: Callable[[DataSettings], Dataset]
     check: Callable[[DataSettings], list[str]]  # problems found in whole files; empty: all is well
-    files: tuple[str, ...] = ()  # what must lie below the data root
+    files: tuple[str, ...] = ()  # what must lie below the data root; none: the data set is built in
+    other_files: tuple[str, ...] = ()  # or these instead, where a data set comes in two forms
+
+    def lies_below(self, root: Path) -> bool:
+        """Whether all its files are there, in one form or the other."""
+        forms = [form for form in (self.files, self.other_files) if form]
+        return any(all((root / file).exists() for file in form) for form in forms)
 
 
 def cache_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from pydantic import Field
 from torch import Tensor
 
 from remem.methods.losses import classify, distil, sigmoid_targets
@@ -17,8 +18,8 @@ class IcarlSettings(MethodSettings):
 
     name: str = "icarl"
     loss: Literal["softmax", "sigmoid"] = "softmax"
-    temperature: float = 2.0
-    weight: float = 1.0
+    temperature: float = Field(default=2.0, gt=0)
+    weight: float = Field(default=1.0, ge=0)
     head: Literal["linear", "cosine"] = "linear"
 
 

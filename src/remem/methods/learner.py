@@ -13,11 +13,11 @@ from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
 from remem.methods.describe import CHUNK, Described, describe
 from remem.methods.loop import Workshop, run_stage
-from remem.methods.method import Exemplars, Method, PhaseFacts, Refined
+from remem.methods.method import Exemplars, Method, PhaseFacts
 from remem.methods.settings import FinetuneSettings
 from remem.nets.network import Network
 from remem.selection.ranking import Rank
-from remem.types import IntArray, Phase, Reader, Samples
+from remem.types import IntArray, Phase, Reader, Samples, Values
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,25 @@ class Learner:
         return described, dict(zip(labels.tolist(), orders, strict=True))
 
     def refine(
-        self, kept_new: Samples, kept_old: Samples, latest: Samples, reader: Reader, phase: int
-    ) -> Refined | None:
-        """The method's better values for exemplars, if it makes any; called before anything is freed."""
-        facts = PhaseFacts(phase, self.network.head.classes, 0, self._shop.streams)
+        self,
+        kept_new: Samples,
+        kept_old: Samples,
+        latest: Samples,
+        reader: Reader,
+        replace: Callable[[Samples, Values], IntArray],
+        phase: int,
+    ) -> None:
+        """The method gives exemplars better values, if it makes any; called before anything is freed."""
         exemplars = Exemplars(
             kept_new,
             kept_old,
             latest,
             values=lambda samples: reader.read(samples.rows),
             show=lambda values: plain(values, self._shop.plan),
+            replace=replace,
         )
-        return self.method.refine(self.network, exemplars, facts)
+        facts = PhaseFacts(phase, self.network.head.classes, 0, self._shop.streams)
+        self.method.refine(self.network, exemplars, facts)
 
     def state(self) -> dict[str, Tensor]:
         """A copy of the weights: all that a learner carries from one phase to the next."""
@@ -135,7 +142,7 @@ class Learner:
         return teacher.requires_grad_(False)
 
     def _balance(self, phase: Phase, held: Samples, reader: Reader) -> Samples:
-        """All old exemplars, and of each new class as many herded samples as an old class has on average."""
+        """All old exemplars, and of each new class its best samples, as many as an old class has on average."""
         is_new = held.labels >= phase.classes[0]
         old_total, old_classes = int((~is_new).sum()), phase.classes[0]
         quota = (2 * old_total + old_classes) // (2 * old_classes)  # rounded half up

@@ -1,7 +1,9 @@
 """The only training loop: runs one Stage over Fabric. It knows no method, no memory and no data set."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,25 +65,43 @@ class Work:
 
     def epoch(self, epoch: int) -> None:
         """One pass over the samples."""
-        stage, fabric, started = self._stage, self._shop.fabric, time.perf_counter()
+        stage, started = self._stage, time.perf_counter()
         _choose_parameters(stage, self._network)
-        self._module.train(stage.updates_statistics)
+        # A single sample has no variance: batch norm then keeps the statistics that it has.
+        self._module.train(stage.updates_statistics and len(stage.samples) > 1)
         totals: dict[str, Tensor] = {}
-        for inputs, labels, weight in self._pictures(epoch):
-            self._set_rates(epoch)
-            terms = stage.objective(self._module(inputs), labels, self._ask(inputs))
-            self._optimizer.zero_grad()
-            fabric.backward(torch.stack(tuple(terms.values())).sum() * weight)
-            if stage.clamp is not None:
-                torch.nn.utils.clip_grad_value_(self._module.parameters(), stage.clamp)
-            self._optimizer.step()
-            for name, term in terms.items():  # added up on the device: reading a value here would make every step wait
-                totals[name] = term.detach() + totals.get(name, 0.0)
+        with self._seeded(epoch):
+            for inputs, labels, weight in self._pictures(epoch):
+                for name, term in self._step_on(inputs, labels, weight, epoch).items():
+                    totals[name] = term + totals.get(name, 0.0)  # on the device: reading a value makes a step wait
         means = {name: total.item() / self._steps for name, total in totals.items()}
+        if not all(math.isfinite(mean) for mean in means.values()):
+            where = f"phase {self._phase}, stage {stage.name}, epoch {epoch + 1}"
+            raise InputError(f"train.rate: training diverged in {where}; expected a lower rate than {stage.rate:g}")
         self._shop.report(
             {"event": "epoch", "phase": self._phase, "stage": stage.name, "epoch": epoch + 1, "epochs": stage.epochs}
             | {"samples": len(stage.samples), "loss": means, "seconds": time.perf_counter() - started}
         )
+
+    def _step_on(self, inputs: Tensor, labels: Tensor, weight: float, epoch: int) -> dict[str, Tensor]:
+        """One step of the optimiser; the loss terms, detached."""
+        stage, fabric = self._stage, self._shop.fabric
+        self._set_rates(epoch)
+        terms = stage.objective(self._module(inputs), labels, self._ask(inputs))
+        self._optimizer.zero_grad()
+        fabric.backward(torch.stack(tuple(terms.values())).sum() * weight)
+        if stage.clamp is not None:  # through Fabric, which undoes the scaling of fp16 first
+            fabric.clip_gradients(self._module, self._optimizer, clip_val=stage.clamp)
+        self._optimizer.step()
+        return {name: term.detach() for name, term in terms.items()}
+
+    @contextmanager
+    def _seeded(self, epoch: int) -> Iterator[None]:
+        """Whatever a network draws by itself (dropout) derives from the run's streams too."""
+        fabric, name = self._shop.fabric, f"{self._stage.name}/network/{self._shop.fabric.global_rank}"
+        with torch.random.fork_rng(devices=[fabric.device] if fabric.device.type == "cuda" else []):
+            torch.manual_seed(self._shop.streams.integer(self._phase, name, epoch))
+            yield
 
     def _batches(self, order: np.random.Generator | None) -> Iterator[Samples]:
         """One epoch's batches of all processes together."""
@@ -130,9 +150,29 @@ def build_optimizer(stage: Stage, settings: TrainSettings) -> torch.optim.Optimi
         }
         for group in stage.groups
     ]
-    if settings.optimizer == "sgd":
+    if settings.optimizer.lower() == "sgd":
         return torch.optim.SGD(groups, momentum=settings.momentum, nesterov=settings.nesterov and settings.momentum > 0)
     return optimizer_class(settings.optimizer)(groups, **settings.options)
+
+
+def check_optimizer(settings: TrainSettings) -> None:
+    """An optimiser that cannot be made, or cannot train a network, is said to be so before any training."""
+    name, options = settings.optimizer, settings.options
+    if name.lower() == "sgd":
+        if options:
+            raise InputError(f"train.options: {options} given; sgd takes train.momentum, train.nesterov and no options")
+        return
+    make = optimizer_class(name)
+    weight = torch.nn.Parameter(torch.ones(2, 2))
+    try:
+        optimizer = make([{"params": [weight], "lr": settings.rate}], **options)
+        weight.sum().backward()
+        optimizer.step()
+    except (TypeError, ValueError, RuntimeError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(
+            f"train.optimizer: '{name}' with options {options} cannot train a network ({first})"
+        ) from error
 
 
 def optimizer_class(name: str) -> Callable[..., torch.optim.Optimizer]:
@@ -142,9 +182,9 @@ def optimizer_class(name: str) -> Callable[..., torch.optim.Optimizer]:
         for key, value in vars(torch.optim).items()
         if isinstance(value, type) and issubclass(value, torch.optim.Optimizer) and value is not torch.optim.Optimizer
     }
-    if name not in known:
+    if name.lower() not in known:
         raise InputError(f"train.optimizer: '{name}' given, expected one of {', '.join(sorted(known))}")
-    return known[name]
+    return known[name.lower()]
 
 
 def _choose_parameters(stage: Stage, network: Network) -> None:

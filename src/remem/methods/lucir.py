@@ -2,6 +2,7 @@
 
 import math
 
+from pydantic import Field
 from torch import Tensor
 
 from remem.methods.imprint import imprint_means
@@ -18,10 +19,10 @@ class LucirSettings(MethodSettings):
     """Settings of `lucir`; the defaults are the published ones for CIFAR-100."""
 
     name: str = "lucir"
-    less_forget: float = 5.0  # lambda_base; 10 on ImageNet
-    margin: float = 0.5
-    top: int = 2  # new classes that an exemplar is held against
-    scale: float = 1.0  # of the cosines, at the start
+    less_forget: float = Field(default=5.0, ge=0)  # lambda_base; 10 on ImageNet
+    margin: float = Field(default=0.5, ge=0)
+    top: int = Field(default=2, ge=1)  # new classes that an exemplar is held against
+    scale: float = Field(default=1.0, gt=0)  # of the cosines, at the start
     freeze_old: bool = True  # rows of old classes stay as they are
 
 

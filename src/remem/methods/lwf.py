@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from pydantic import Field
 from torch import Tensor
 
 from remem.methods.losses import classify, distil
@@ -17,8 +18,8 @@ class LwfSettings(MethodSettings):
 
     name: str = "lwf"
     replay: bool = True
-    temperature: float = 2.0
-    weight: float | None = None  # 1 with replay (as in the tables), 3 without
+    temperature: float = Field(default=2.0, gt=0)
+    weight: float | None = Field(default=None, ge=0)  # 1 with replay (as in the tables), 3 without
     head: Literal["linear", "cosine"] = "linear"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
@@ -14,7 +14,7 @@ from remem.nets.heads import HeadSettings
 from remem.nets.network import Network
 from remem.registry import Registry
 from remem.seeding import Streams
-from remem.types import Samples, Values
+from remem.types import IntArray, Samples, Values
 
 Describe = Callable[[Samples], Described]
 """Features and logits of held samples under the current network, evaluation transform."""
@@ -41,13 +41,7 @@ class Exemplars:
     latest: Samples  # everything held of the phase that just ended
     values: Callable[[Samples], Values]  # as stored: (n, h, w, c) uint8 or (n, d) float32
     show: Callable[[Tensor], Tensor]  # stored values, also as floats -> inputs of the network
-
-
-class Refined(NamedTuple):
-    """New values for rows, as stored: (n, h, w, c) uint8 or (n, d) float32."""
-
-    samples: Samples
-    values: Values
+    replace: Callable[[Samples, Values], IntArray]  # new values take the places of samples -> their row numbers
 
 
 @dataclass(frozen=True)
@@ -102,9 +96,8 @@ class Method:
             )
         ]
 
-    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> Refined | None:
+    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> None:
         """Before the rest of a phase's samples is freed: better values for exemplars. Mnemonics alone does this."""
-        return None
 
     def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
         """The balanced fine-tuning: the phase's loss at a tenth of its rate (protocol 2.7)."""

@@ -1,9 +1,8 @@
 """`mnemonics`: exemplars are parameters (Liu et al., CVPR 2020), refined by the bilevel programme of its paper."""
 
-from functools import reduce
-
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.func import functional_call
 
@@ -18,7 +17,6 @@ from remem.methods.method import (
     MethodEntry,
     MethodSettings,
     PhaseFacts,
-    Refined,
 )
 from remem.methods.stage import Losses, Objective
 from remem.nets.contract import Output
@@ -32,15 +30,15 @@ class MnemonicsSettings(MethodSettings):
     """Settings of `mnemonics`."""
 
     name: str = "mnemonics"
-    temperature: float = 2.0
-    weight: float = 1.0  # of the distillation
-    scale: float = 1.0  # of the cosines, at the start
+    temperature: float = Field(default=2.0, gt=0)
+    weight: float = Field(default=1.0, ge=0)  # of the distillation
+    scale: float = Field(default=1.0, gt=0)  # of the cosines, at the start
     transfer: bool = True  # from phase 1 on, kernels of phase 0 are frozen up to one factor each
-    refine_steps: int = 5  # of every exemplar; 0 keeps them as they are
-    refine_rate: float = 1.0  # of the pixels, on the scale 0..1
-    refine_batch: int = 128
-    inner_rate: float = 0.05
-    inner_steps: int = 2
+    refine_steps: int = Field(default=5, ge=0)  # of every exemplar; 0 keeps them as they are
+    refine_rate: float = Field(default=1.0, ge=0)  # of the pixels, on the scale 0..1
+    refine_batch: int = Field(default=128, ge=1)
+    inner_rate: float = Field(default=0.05, ge=0)
+    inner_steps: int = Field(default=2, ge=1)
 
 
 class Mnemonics(Method):
@@ -69,26 +67,30 @@ class Mnemonics(Method):
 
         return losses
 
-    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> Refined | None:
-        """New exemplars against all that is held; old ones in two halves, each judged on the other."""
+    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> None:
+        """New exemplars against what will be freed and all old ones; old ones in halves, judged on each other."""
         if self._settings.refine_steps == 0:
-            return None
-        new, old = exemplars.kept_new, exemplars.kept_old
-        one, other = halves(old)
-        pairs = [(new, exemplars.latest.with_(old)), *([(one, other), (other, one)] if len(other) else [])]
+            return
         rng = facts.streams.numpy(facts.index, "refine")
         network.eval()
-        values = [self._adjust(network, part, judges, exemplars, rng) for part, judges in pairs]
-        return Refined(reduce(Samples.with_, [part for part, _ in pairs]), np.concatenate(values))
+        one, other = halves(exemplars.kept_old)
+        if len(other):
+            one = self._adjust(network, one, other, exemplars, rng)
+            other = self._adjust(network, other, one, exemplars, rng)
+        judges = one.with_(other).with_(without(exemplars.latest, exemplars.kept_new))
+        if len(judges):  # else nothing is freed, and there is nothing to stand for
+            self._adjust(network, exemplars.kept_new, judges, exemplars, rng)
 
     def _adjust(
         self, network: Network, part: Samples, judges: Samples, exemplars: Exemplars, rng: np.random.Generator
-    ) -> Values:
-        """Better values for some exemplars, batch by batch, so that few of them are floats at a time."""
-        order, size = rng.permutation(len(part)), self._settings.refine_batch
-        batches = [part.take(order[start : start + size]) for start in range(0, len(part), size)]
-        moved = [self._move(network, batch, judges, exemplars, rng) for batch in batches]
-        return np.concatenate(moved)[np.argsort(order)]
+    ) -> Samples:
+        """Some exemplars with better values, batch by batch: only one batch is there twice at any time."""
+        rows, order, size = part.rows.copy(), rng.permutation(len(part)), self._settings.refine_batch
+        for start in range(0, len(part), size):
+            places = order[start : start + size]
+            batch = part.take(places)
+            rows[places] = exemplars.replace(batch, self._move(network, batch, judges, exemplars, rng))
+        return Samples(rows, part.labels)
 
     def _move(
         self, network: Network, batch: Samples, judges: Samples, exemplars: Exemplars, rng: np.random.Generator
@@ -123,6 +125,10 @@ def as_function(network: Network, exemplars: Exemplars) -> tuple[Forward, dict[s
         return output.logits
 
     return forward, weights
+
+
+def without(samples: Samples, others: Samples) -> Samples:
+    return samples.take(~np.isin(samples.rows, others.rows))
 
 
 def halves(samples: Samples) -> tuple[Samples, Samples]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from pydantic import Field
 from sklearn.cluster import KMeans
 from torch import Tensor
 
@@ -25,12 +26,12 @@ class PodnetSettings(MethodSettings):
     """Settings of `podnet`; the defaults are the published ones for CIFAR-100."""
 
     name: str = "podnet"
-    spatial: float = 3.0  # lambda_c; 8 on ImageNet
-    flat: float = 1.0  # lambda_f; 10 on ImageNet
-    proxies: int = 10
+    spatial: float = Field(default=3.0, ge=0)  # lambda_c; 8 on ImageNet
+    flat: float = Field(default=1.0, ge=0)  # lambda_f; 10 on ImageNet
+    proxies: int = Field(default=10, ge=1)
     nca: Literal["shipped", "margin"] = "shipped"  # what the published numbers used, or the paper's equation
-    margin: float = 0.6
-    clamp: float = 5.0  # of every element of every gradient
+    margin: float = Field(default=0.6, ge=0)
+    clamp: float = Field(default=5.0, gt=0)  # of every element of every gradient
 
 
 class Podnet(Method):

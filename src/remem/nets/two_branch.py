@@ -49,11 +49,6 @@ class TwoBranch(Backbone):
         self.plastic = backbone
         self.weights = nn.Parameter(torch.full((len(backbone.levels),), 0.5, device=_device(backbone)))
 
-    @property
-    def branch_parameters(self) -> list[nn.Parameter]:
-        """What the lower level trains: everything but the weights of the mixture."""
-        return [parameter for parameter in self.parameters() if parameter is not self.weights]
-
     def pool(self, x: Tensor) -> Tensor:
         return self.plastic.pool(x)
 

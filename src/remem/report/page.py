@@ -12,7 +12,9 @@ from remem.report.tables import (
     group_names,
     hundredths,
     phase_table,
+    run_names,
     summary_table,
+    validation,
     varying_settings,
 )
 from remem.runs.checkpoint import write_atomically
@@ -88,7 +90,7 @@ def page(results: Sequence[RunResult], title: str) -> str:
 
 def introduction(results: Sequence[RunResult]) -> list[str]:
     """What is compared, and on what."""
-    lines = [f"Compared: {'; '.join(group_names(results))}."]
+    lines = [f"Compared: {'; '.join(group_names(results))}.", *_judged(results)]
     extra = varying_settings(results)
     if extra:
         lines.append(f"These runs differ in {', '.join(extra)} too.")
@@ -101,6 +103,16 @@ def introduction(results: Sequence[RunResult]) -> list[str]:
         budgets = {phase.budget for run in results for phase in run.phases if phase.budget is not None}
     memory = f" From phase 1 on, at most {max(budgets)} samples are held at once." if budgets else ""
     return [*lines, f"Data: {scenario}.{memory}"]
+
+
+def _judged(results: Sequence[RunResult]) -> list[str]:
+    """A line for runs that are not judged on test data: their numbers are for tuning, not for reporting."""
+    names = [name for name, runs in zip(group_names(results), by_settings(results), strict=True) if validation(runs[0])]
+    if not names:
+        return []
+    if len(names) == len(by_settings(results)):
+        return ["All runs are judged on a share of the training data, not on test data."]
+    return [f"Not on test data, but judged on a share of the training data: {'; '.join(names)}."]
 
 
 def answer(results: Sequence[RunResult]) -> str:
@@ -151,7 +163,7 @@ def _figure(svg: str, caption: str) -> str:
 def _per_run(results: Sequence[RunResult], content: Callable[[RunResult], str], *, opened: bool) -> list[str]:
     """A foldable block for every run."""
     begin = "<details open>" if opened else "<details>"
-    names = [escape(f"{run.label}, seed {run.data['config']['seed']}") for run in results]
     return [
-        f"{begin}<summary>{name}</summary>{content(run)}</details>" for name, run in zip(names, results, strict=True)
+        f"{begin}<summary>{escape(name)}</summary>{content(run)}</details>"
+        for name, run in zip(run_names(results), results, strict=True)
     ]

@@ -9,7 +9,8 @@ from remem.evaluation.metrics import mean_interval
 from remem.runs.results import PhaseRecord, RunResult
 
 NOTHING = "-"
-ROW_NAMES = ("seed", "method.name", "policy")  # settings that never need a column of their own
+ROW_NAMES = ("seed", "policy")  # settings that never need a column of their own; those of the method have none either
+ORACLE = " (oracle)"
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,11 @@ class Table:
 def summary_table(results: Sequence[RunResult]) -> Table:
     """A row for every setting that was run; over several seeds the mean and its 95 % interval."""
     extra = varying_settings(results)
+    groups = by_settings(results)
     rows = []
-    for runs in by_settings(results):
-        config = runs[0].data["config"]
-        settings = dict(flat(config))
-        oracle = " (oracle)" if runs[0].data["oracle"] else ""
-        cells = [config["method"]["name"] + oracle, config["policy"], *(_word(settings.get(key)) for key in extra)]
+    for runs, (method, policy) in zip(groups, _method_and_policy(groups), strict=True):
+        oracle = ORACLE if runs[0].data["oracle"] else ""
+        cells = [method + oracle, policy, *(_word(runs[0], key) for key in extra)]
         numbers = [_over_seeds([run.data[name] for run in runs]) for name in ("average_accuracy", "last_accuracy")]
         lost = _over_seeds([run.data["forgetting"] for run in runs])
         peak = max(run.data["samples_peak"] for run in runs)
@@ -59,11 +59,11 @@ def summary_table(results: Sequence[RunResult]) -> Table:
 def comparison_table(results: Sequence[RunResult]) -> Table:
     """One row per run, with the memory of the last phase."""
     rows = []
-    for run in results:
+    for run, name in zip(results, run_names(results), strict=True):
         last = run.phases[-1] if run.phases else None
         held = (NOTHING, NOTHING) if last is None else (str(last.held_old), str(last.held_new))
         numbers = (run.data["average_accuracy"], run.data["last_accuracy"], run.data["forgetting"])
-        rows.append((run.label, *(hundredths(value) for value in numbers), *held))
+        rows.append((name, *(hundredths(value) for value in numbers), *held))
     header = ("run", "average %", "last %", "forgetting", "old samples held", "new samples held")
     return Table(header, tuple(rows), labels=1)
 
@@ -75,50 +75,63 @@ def phase_table(run: RunResult) -> Table:
 
 
 def totals_line(run: RunResult) -> str:
-    """Average, last accuracy and forgetting in words."""
+    """Average, last accuracy and forgetting in words, and what they were judged on if that was no test data."""
     data = run.data
+    judged = f", judged on a share of the training data ({validation(run):g})" if validation(run) else ""
     return (
         f"average accuracy {hundredths(data['average_accuracy'])} %, last {hundredths(data['last_accuracy'])} %, "
-        f"forgetting {hundredths(data['forgetting'])} points"
+        f"forgetting {hundredths(data['forgetting'])} points{judged}"
     )
+
+
+def validation(run: RunResult) -> float:
+    """The share of the training data that the run was judged on; 0: it was judged on test data."""
+    return float(run.data["config"]["scenario"]["validation"])
 
 
 def by_settings(results: Sequence[RunResult]) -> list[list[RunResult]]:
     """Runs that differ in nothing but the seed belong together."""
     groups: dict[str, list[RunResult]] = {}
     for run in results:
-        settings = {key: value for key, value in run.data["config"].items() if key != "seed"}
-        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
+        groups.setdefault(_group_of(run), []).append(run)
     return list(groups.values())
 
 
 def group_names(results: Sequence[RunResult]) -> list[str]:
-    """What to call each of `by_settings`: method and policy, and whatever else tells them apart."""
+    """What to call each of `by_settings`: method and policy, and whatever else tells them apart. No two are equal."""
     extra = varying_settings(results)
+    groups = by_settings(results)
     names = []
-    for runs in by_settings(results):
-        settings = dict(flat(runs[0].data["config"]))
-        names.append(", ".join([runs[0].label, *(f"{key} {_word(settings[key])}" for key in extra)]))
+    for runs, (method, policy) in zip(groups, _method_and_policy(groups), strict=True):
+        oracle = ORACLE if runs[0].data["oracle"] else ""
+        others = (f"{key} {_word(runs[0], key)}" for key in extra)
+        names.append(", ".join([f"{method} / {policy}{oracle}", *others]))
+    return names
+
+
+def run_names(results: Sequence[RunResult]) -> list[str]:
+    """What to call each run: its group, and its seed if the group has several runs."""
+    groups = by_settings(results)
+    named = {_group_of(runs[0]): (name, len(runs)) for name, runs in zip(group_names(results), groups, strict=True)}
+    names = []
+    for run in results:
+        name, count = named[_group_of(run)]
+        names.append(f"{name}, seed {run.data['config']['seed']}" if count > 1 else name)
     return names
 
 
 def varying_settings(results: Sequence[RunResult]) -> list[str]:
-    """Dotted names of the settings that tell these runs apart, beyond method, policy and seed.
-
-    What only one method has is no difference between runs of different methods.
-    """
-    trees = [dict(flat(run.data["config"])) for run in results]
-    shared = [key for key in (trees[0] if trees else {}) if all(key in tree for tree in trees)]
-    return [key for key in shared if key not in ROW_NAMES and any(tree[key] != trees[0][key] for tree in trees)]
+    """Dotted names of the settings that tell these runs apart, beyond seed, policy, method and the method's own."""
+    return [key for key in _differing(results) if key not in ROW_NAMES and not key.startswith("method.")]
 
 
-def flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """{'train': {'epochs': 5}} -> ('train.epochs', 5)."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{above}{key}.")
+def flat(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """{'seed': 1, 'train': {'epochs': 5}} -> ('seed', 1), ('train.epochs', 5); tables deeper down are values."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", inner) for name, inner in value.items())
         else:
-            yield f"{above}{key}", value
+            yield key, value
 
 
 def hundredths(share: float | None) -> str:
@@ -141,5 +154,45 @@ def _over_seeds(values: Sequence[float | None]) -> str:
     return hundredths(mean) + ("" if half is None else f" ± {hundredths(half)}")
 
 
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _group_of(run: RunResult) -> str:
+    return json.dumps({key: value for key, value in run.data["config"].items() if key != "seed"}, sort_keys=True)
+
+
+def _method_and_policy(groups: Sequence[Sequence[RunResult]]) -> list[tuple[str, str]]:
+    """`finetune (replay=false)` and `static` for every group.
+
+    A method's own settings are compared among its own runs: what another method has is no difference. The policy is
+    one of them where it decides nothing, since the label then has no place for it.
+    """
+    firsts = [runs[0] for runs in groups]
+    labels = [run.label.removesuffix(ORACLE).split(" / ", 1) for run in firsts]
+    kin: dict[str, list[RunResult]] = {}
+    idle: dict[str, list[RunResult]] = {}
+    for run, (method, policy) in zip(firsts, labels, strict=True):
+        kin.setdefault(method, []).append(run)
+        if policy == NOTHING:
+            idle.setdefault(method, []).append(run)
+    own = {method: [key for key in _differing(runs) if key.startswith("method.")] for method, runs in kin.items()}
+    unheard = {method for method, runs in idle.items() if "policy" in _differing(runs)}
+    names = []
+    for run, (method, policy) in zip(firsts, labels, strict=True):
+        keys = [*own[method], *(["policy"] if policy == NOTHING and method in unheard else [])]
+        words = ", ".join(f"{key.removeprefix('method.')}={_word(run, key)}" for key in keys)
+        names.append((f"{method} ({words})" if words else method, policy))
+    return names
+
+
+def _differing(runs: Sequence[RunResult]) -> list[str]:
+    """Dotted names of the settings that are not the same in all of these runs; one that a run lacks differs too."""
+    keys = dict.fromkeys(key for run in runs for key, _ in flat(run.data["config"]))
+    return [key for key in keys if len({_word(run, key) for run in runs}) > 1]
+
+
+def _word(run: RunResult, key: str) -> str:
+    """A setting as it is shown; one that the run lacks is `-`."""
+    section, dot, name = key.partition(".")
+    table, last = (run.data["config"].get(section, {}), name) if dot else (run.data["config"], section)
+    if last not in table:
+        return NOTHING
+    value = table[last]
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

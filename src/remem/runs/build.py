@@ -1,6 +1,8 @@
 """From settings to objects: everything `auto` is decided here, so that the resolved settings say what really ran."""
 
+import hashlib
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from remem.episode import Episode
 from remem.errors import InputError
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
 from remem.methods.learner import Learner, Recipe
-from remem.methods.loop import Report, Workshop, optimizer_class
+from remem.methods.loop import Report, Workshop, check_optimizer
 from remem.methods.method import Method
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
@@ -48,19 +50,26 @@ def prepare(config: RunConfig, *, scenario: Scenario | None = None, module: torc
     policy = POLICIES[config.policy].build()
     SELECTIONS[config.memory.selection]
     method = METHODS[config.method.name].build(config.method)
-    if config.train.optimizer != "sgd":
-        optimizer_class(config.train.optimizer)
+    check_optimizer(config.train)
     if scenario is None:
         scenario = build_scenario(load_dataset(config.data), config.scenario, config.data)
     facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
     memory, row_bytes = config.memory, scenario.bank.row_bytes
     budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=row_bytes)
     if module is not None:
-        config = config.model_copy(update={"net": NetSettings(name=f"own:{type(module).__name__}")})
+        config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
     resolved = _resolve(config, scenario, budget)
     prepared = Prepared(resolved, scenario, budget, method, policy, module)
     network_builder(prepared)(0)  # a backbone that does not fit the data is an error of the settings too
     return prepared
+
+
+def own_name(module: torch.nn.Module) -> str:
+    """A user's network by its class and a digest of its parts and weights: another one is another setting."""
+    digest = hashlib.sha256(repr(module).encode())
+    for name, value in module.state_dict().items():
+        digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    return f"own:{type(module).__name__}-{digest.hexdigest()[:8]}"
 
 
 def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
@@ -82,6 +91,9 @@ def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
 
 def limit_threads(threads: int) -> None:
     """One number for torch, BLAS and OpenMP: runs side by side do not fight, and sums do not depend on the machine."""
+    # The same promise on a GPU: equal runs give equal results. Never run on one so far.
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
     torch.set_num_threads(threads)
     threadpool_limits(threads)
 
@@ -93,7 +105,7 @@ def open_fabric(train: TrainSettings) -> Fabric:
     strategy = "auto" if train.strategy == "single" else train.strategy  # Fabric has no name for one process
     try:
         return Fabric(accelerator=train.device, devices=train.devices, strategy=strategy, precision=precision)
-    except (ValueError, RuntimeError, TypeError) as error:
+    except (ValueError, RuntimeError, TypeError, ImportError) as error:
         wanted = f"device {train.device}, devices {train.devices}, strategy {train.strategy}"
         raise InputError(f"train: {wanted} given; {str(error).splitlines()[0]}") from error
 
@@ -110,12 +122,22 @@ def network_builder(prepared: Prepared) -> Callable[[int], Network]:
 def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig:
     train, net, memory, data = config.train, config.net, config.memory, config.data
     kind, colon, path = data.name.partition(":")
-    if colon:  # a run must find its data again from any folder
+    # A run must find its files again from any folder.
+    if colon:
         data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
+    if data.root is not None:
+        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
+    order = Path(config.scenario.order).expanduser()
+    division = config.scenario.model_copy(update={"order": str(order.absolute())} if order.is_file() else {})
     device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
     if (device, precision) == ("cpu", "fp16"):
         raise InputError("train.precision: fp16 given, but a CPU has none; expected fp32 or bf16")
+    cores = os.cpu_count() or 1
+    if device == "cpu" and train.devices > cores:  # Fabric would start them all
+        raise InputError(
+            f"train.devices: {train.devices} processes given, expected at most the {cores} cores of this CPU"
+        )
     strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
     plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
     net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})
@@ -128,6 +150,7 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
             "net": net,
             "memory": memory,
             "data": data,
+            "scenario": division,
         }
     )
 

@@ -28,8 +28,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def save_snapshot(path: Path, snapshot: Snapshot) -> None:
     facts = json.dumps(snapshot.facts, sort_keys=True)
-    metadata = {"format": str(FORMAT), "facts": facts, "sha256": _digest(facts, snapshot.tensors)}
-    write_atomically(path, save(snapshot.tensors, metadata))
+    head = {"format": FORMAT, "facts": facts, "sha256": _digest(facts, snapshot.tensors)}
+    # One key: safetensors writes several in any order, and equal snapshots should be equal files.
+    write_atomically(path, save(snapshot.tensors, {"remem": json.dumps(head)}))
 
 
 def load_snapshot(path: Path) -> Snapshot:
@@ -38,15 +39,15 @@ def load_snapshot(path: Path) -> Snapshot:
         raise DamagedFileError(f"{path}: no such checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
+            head = json.loads((file.metadata() or {})["remem"])
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        facts = metadata["facts"]
-        if metadata["format"] != str(FORMAT):
-            raise DamagedFileError(f"{path}: format {metadata['format']}, expected {FORMAT}")
-        if metadata["sha256"] != _digest(facts, tensors):
+        facts = head["facts"]
+        if head["format"] != FORMAT:
+            raise DamagedFileError(f"{path}: format {head['format']}, expected {FORMAT}")
+        if head["sha256"] != _digest(facts, tensors):
             raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
         return Snapshot(json.loads(facts), tensors)
-    except (SafetensorError, KeyError, OSError, ValueError) as error:
+    except (SafetensorError, KeyError, OSError, ValueError, TypeError) as error:
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(f"{path}: not a whole checkpoint ({error})") from error

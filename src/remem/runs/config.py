@@ -1,8 +1,6 @@
 """The settings of a run: sections that live beside their users, presets, TOML files and `key=value` overrides."""
 
 import difflib
-import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -52,10 +50,6 @@ class RunConfig(BaseModel):
             raise InputError(f"method: {value!r} given, expected settings such as method.name=icarl")
         name = str(value.get("name", MethodSettings().name))
         return METHODS[name].settings.model_validate({**value, "name": name})
-
-    def digest(self) -> str:
-        """Equal for equal settings; a resumed run must have the digest that it began with."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def public(self) -> Tree:
         """All settings without the paths of a machine, for result files."""
@@ -161,6 +155,8 @@ def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(field, sorted(known_keys(tree)), n=1)
         return f"{field}: no such setting" + (f"; did you mean '{close[0]}'?" if close else "")
+    if len(where) > 2 and not where[-1].isdigit():  # pydantic also names the branch of a union
+        field = ".".join(where[:-1])
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):  # a line of its own already
         return str(cause)

@@ -24,6 +24,7 @@ from remem.types import IntArray, Judgement
 
 FORMAT = 1
 LOGGED = ("epoch", "judged")
+OURS = ("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "checkpoint.safetensors")
 
 
 def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
@@ -76,8 +77,12 @@ def read_config(out: Path) -> tuple[RunConfig, str]:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
         config, fingerprint = tree["config"], str(tree["data_fingerprint"])
+        if tree["format"] != FORMAT:
+            raise DamagedFileError(f"{path}: format {tree['format']}, expected {FORMAT}")
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such file; expected the folder of a run") from error
+    except DamagedFileError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{path}: not the config of a run ({error})") from error
     return validate(config), fingerprint
@@ -103,7 +108,7 @@ def _go_on(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot |
             journal.keep(episode, entries, result.judgement)
     if journal is not None:
         journal.finish(episode, entries)
-    return summarise(public_facts(prepared), entries, complete=True)
+    return summarise(public_facts(prepared), entries, peak=episode.samples_peak, complete=True)
 
 
 class Journal:
@@ -139,29 +144,28 @@ class Journal:
         config = self._prepared.config.model_dump(mode="json")
         facts = {"episode": snapshot.facts, "config": config, "entries": entries}
         save_snapshot(self._out / "checkpoint.safetensors", Snapshot(facts, snapshot.tensors | self._history))
-        save_result(self._out / "result.json", self._summary(entries, complete=False))
+        save_result(self._out / "result.json", self._summary(episode, entries, complete=False))
 
     def finish(self, episode: Episode, entries: list[dict[str, Any]]) -> None:
         scenario = self._prepared.scenario
         facts = {**public_facts(self._prepared), "shape": scenario.bank.shape}
-        metadata = {"format": str(FORMAT), "facts": json.dumps(facts)}
+        metadata = {"remem": json.dumps({"format": FORMAT, **facts})}  # one key: several are written in any order
         write_atomically(self._out / "model.safetensors", save(episode.learner.state(), metadata))
         judgements: dict[str, IntArray] = {
             name.removeprefix("history/"): value.numpy().astype(np.int64) for name, value in self._history.items()
         }
         save_predictions(self._out / "predictions.npz", judgements, len(scenario.class_order))
-        save_result(self._out / "result.json", self._summary(entries, complete=True))
+        save_result(self._out / "result.json", self._summary(episode, entries, complete=True))
 
-    def _summary(self, entries: list[dict[str, Any]], *, complete: bool) -> RunResult:
-        return summarise(public_facts(self._prepared), entries, complete=complete)
+    def _summary(self, episode: Episode, entries: list[dict[str, Any]], *, complete: bool) -> RunResult:
+        return summarise(public_facts(self._prepared), entries, peak=episode.samples_peak, complete=complete)
 
     def _trim_log(self, last_phase: int) -> None:
         """A phase that was cut off is trained anew, so its half of the log goes."""
         path = self._out / "log.jsonl"
-        if path.exists():
-            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["phase"] <= last_phase]
-            write_atomically(path, "".join(kept).encode())
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if last_phase >= 0 and path.exists() else []
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["phase"] <= last_phase]
+        write_atomically(path, "".join(kept).encode())
 
 
 def _without_history(checkpoint: Snapshot) -> Snapshot:
@@ -170,11 +174,15 @@ def _without_history(checkpoint: Snapshot) -> Snapshot:
 
 
 def _require_free(out: Path, config: RunConfig) -> None:
-    if (out / "config.json").exists():
+    """A folder is free if this run would destroy nothing: empty, without files of ours, or never trained in."""
+    if (out / "checkpoint.safetensors").exists() and (out / "config.json").exists():
         _require_same(out, read_config(out)[0].model_dump(mode="json"), config)
         raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out: {out} is a file; expected a folder")
+    for name in OURS:
+        if (out / name).exists() and not (out / "config.json").exists():
+            raise InputError(f"--out: {out} holds a {name} that is not of a run; expected a new folder")
 
 
 def _require_same(out: Path, before: Mapping[str, Any], config: RunConfig) -> None:

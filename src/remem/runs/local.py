@@ -73,6 +73,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             encoding="utf-8",
+            errors="replace",  # a line that is no text is ignored like any other that is no answer
         )
         self._done = False
         self._thread = Thread(target=self._listen, args=(answers,), daemon=True)
@@ -99,16 +100,28 @@ class Worker:
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
-        with suppress(BrokenPipeError), stdin:  # a worker that died at once is told by its exit code
-            json.dump({"config": self.job.config, "out": str(self.job.out)}, stdin)
-        for line in stdout:
-            answer = json.loads(line)
-            self._done = self._done or "done" in answer
-            answers.put((self, answer))
-        answers.put((self, None))
+        try:
+            with suppress(BrokenPipeError), stdin:  # a worker that died at once is told by its exit code
+                json.dump({"config": self.job.config, "out": str(self.job.out)}, stdin)
+            for line in stdout:
+                answer = parsed(line)
+                if answer is not None:
+                    self._done = self._done or "done" in answer
+                    answers.put((self, answer))
+        finally:  # whatever happens here, nobody waits for ever
+            answers.put((self, None))
 
 
 Answers = SimpleQueue[tuple[Worker, dict[str, Any] | None]]
+
+
+def parsed(line: str) -> dict[str, Any] | None:
+    """An answer; None for a line that is none, such as one that a library wrote past Python."""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def stop(workers: Sequence[Worker]) -> None:

@@ -60,9 +60,10 @@ class RunResult:
 
     @property
     def label(self) -> str:
-        """`icarl / static`, with oracles marked."""
-        config = self.data["config"]
-        return f"{config['method']['name']} / {config['policy']}" + (" (oracle)" if self.data["oracle"] else "")
+        """`icarl / static`, with oracles marked; `-` where no policy decides anything."""
+        config, later = self.data["config"], self.data["phases"][1:]
+        policy = "-" if later and all(entry["action"] is None for entry in later) else config["policy"]
+        return f"{config['method']['name']} / {policy}" + (" (oracle)" if self.data["oracle"] else "")
 
 
 def phase_entry(result: PhaseResult) -> dict[str, Any]:
@@ -91,9 +92,8 @@ def phase_entry(result: PhaseResult) -> dict[str, Any]:
     }
 
 
-def summarise(facts: Mapping[str, Any], phases: Sequence[Mapping[str, Any]], *, complete: bool) -> RunResult:
-    """`result.json` from what is known of the run and its phases so far."""
-    peaks = [entry["held_old"] + entry["held_new"] for entry in phases[1:]]
+def summarise(facts: Mapping[str, Any], phases: Sequence[Mapping[str, Any]], *, peak: int, complete: bool) -> RunResult:
+    """`result.json` from what is known of the run and its phases so far; `peak` was measured at every load."""
     return RunResult(
         {
             "format": FORMAT,
@@ -106,7 +106,7 @@ def summarise(facts: Mapping[str, Any], phases: Sequence[Mapping[str, Any]], *, 
             "average_accuracy_cnn": _mean(phases, "accuracy_cnn"),
             "average_accuracy_nme": _mean(phases, "accuracy_nme"),
             "phases": list(phases),
-            "samples_peak": max(peaks, default=0),
+            "samples_peak": peak,
         }
     )
 

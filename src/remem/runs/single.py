@@ -28,8 +28,9 @@ def run(prepared: Prepared, report: Report = silent) -> RunResult:
 
 def _run_in_memory(fabric: Fabric, prepared: Prepared, report: Report) -> RunResult:
     told = report if fabric.is_global_zero else silent
-    entries = [phase_entry(result) for result in phases(open_episode(prepared, fabric, told), prepared, told)]
-    return summarise(public_facts(prepared), entries, complete=True)
+    episode = open_episode(prepared, fabric, told)
+    entries = [phase_entry(result) for result in phases(episode, prepared, told)]
+    return summarise(public_facts(prepared), entries, peak=episode.samples_peak, complete=True)
 
 
 def phases(episode: Episode, prepared: Prepared, report: Report) -> Iterator[PhaseResult]:

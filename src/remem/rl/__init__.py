@@ -1,0 +1,1 @@
+"""Reinforcement learning of memory policies: the estimator of Algorithm 1."""

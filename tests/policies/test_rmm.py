@@ -1,0 +1,138 @@
+"""The two-level policy: uniform before training, masked, and its log-probabilities against a plain version."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from remem.memory.allocation import decide, feasible_tenths
+from remem.policies.rmm import CHANGES, SHARES, Choice, PolicySettings, TwoLevelPolicy
+from remem.types import State
+
+
+def state(phase: int = 1, *, old_tenths: int = 0, feasible: tuple[int, ...] = SHARES, splits: bool = True) -> State:
+    return State(phase, 10, 40 + 10 * phase, old_tenths, 7000, 2000, 5000, feasible, splits)
+
+
+def stirred(seed: int = 0, levels: int = 2) -> TwoLevelPolicy:
+    """A policy that is not uniform any more, in float64."""
+    policy = TwoLevelPolicy(PolicySettings(levels=levels), seed=seed).double()
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draws, dtype=torch.float64))
+    return policy
+
+
+def test_untrained_is_uniform_over_what_is_feasible() -> None:
+    policy = TwoLevelPolicy()
+    first = Choice((0.2, 0.0), True, tuple(t >= 3 for t in SHARES), 4, 2)
+    later = Choice((0.1, 0.6), False, (True, True, False), 1, None)
+    expected = [math.log(1 / 7) + math.log(1 / 9), math.log(1 / 2)]
+    assert policy.log_prob([first, later]).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_ties_go_to_the_middle_share_to_no_change_and_to_an_even_split() -> None:
+    policy = TwoLevelPolicy()
+    action, _ = policy.choose(state())
+    assert (action.old_tenths, action.level2_tenths) == (5, 5)
+    action, _ = policy.choose(state(2, old_tenths=7))
+    assert (action.old_tenths, action.level2_tenths) == (7, 5)
+    action, _ = policy.choose(state(2, old_tenths=7, feasible=(8, 9)))
+    assert action.old_tenths == 8
+
+
+def test_one_level_never_splits_unevenly() -> None:
+    policy = stirred(levels=1)
+    for seed in range(20):
+        action, choice = policy.choose(state(), np.random.default_rng(seed))
+        assert action.level2_tenths == 5
+        assert choice.level2 is None
+
+
+def test_nothing_feasible_costs_no_probability() -> None:
+    policy = stirred()
+    action, choice = policy.choose(state(3, old_tenths=9, feasible=(2,), splits=False), np.random.default_rng(0))
+    assert action.old_tenths == 9
+    assert choice.level1 is None
+    assert policy.log_prob([choice]).tolist() == [0.0]
+
+
+def plain_log_prob(policy: TwoLevelPolicy, choice: Choice) -> float:
+    """Matrix by matrix, with Python's own numbers."""
+
+    def linear(layer: torch.nn.Module, x: list[float]) -> list[float]:
+        weight, bias = layer.weight.tolist(), layer.bias.tolist()  # type: ignore[operator]
+        return [sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
+
+    def log_share(logits: list[float], place: int) -> float:
+        return logits[place] - math.log(sum(math.exp(v) for v in logits if v > -math.inf))
+
+    total, options = 0.0, SHARES if choice.first else CHANGES
+    hidden = [math.tanh(v) for v in linear(policy.eta[0], list(choice.vector))]
+    logits = linear(policy.eta_first if choice.first else policy.eta_change, hidden)
+    logits = [v if ok else -math.inf for v, ok in zip(logits, choice.feasible, strict=True)]
+    action = 0.0
+    if choice.level1 is not None:
+        total += log_share(logits, choice.level1)
+        action = options[choice.level1] / 10
+    if choice.level2 is not None:
+        hidden = [math.tanh(v) for v in linear(policy.phi[0], [*choice.vector, action])]
+        total += log_share(linear(policy.phi[2], hidden), choice.level2)
+    return total
+
+
+def test_log_probabilities_equal_a_plain_version() -> None:
+    policy = stirred(3)
+    rng = np.random.default_rng(1)
+    choices = [policy.choose(state(), rng)[1] for _ in range(5)]
+    choices += [policy.choose(state(2, old_tenths=t, feasible=(3, 4, 5, 6)), rng)[1] for t in (2, 3, 5, 6, 7, 9)]
+    expected = [plain_log_prob(policy, choice) for choice in choices]
+    assert policy.log_prob(choices).tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_masked_sampling_equals_rejection_sampling() -> None:
+    """Chi-square of both samples against each other; 4000 draws each, fixed seed; the 99.9 % quantile for 5 is 20.5."""
+    policy, feasible = stirred(7), (2, 3, 5, 6, 8, 9)
+    rng = np.random.default_rng(5)
+    masked = np.zeros(10)
+    for _ in range(4000):
+        masked[policy.choose(state(feasible=feasible), rng)[0].old_tenths or 0] += 1
+    free = np.exp([plain_log_prob(policy, Choice(state().vector(), True, (True,) * 9, p, None)) for p in range(9)])
+    rejected = np.zeros(10)
+    while rejected.sum() < 4000:
+        drawn = SHARES[rng.choice(9, p=free / free.sum())]
+        rejected[drawn] += drawn in feasible
+    assert masked[[1, 4, 7]].sum() == 0
+    both = masked + rejected
+    seen = both > 0
+    assert ((masked - rejected)[seen] ** 2 / both[seen]).sum() < 20.5
+
+
+def test_no_infeasible_action_in_10_000_random_episodes() -> None:
+    rng = np.random.default_rng(0)
+    policy, taken = TwoLevelPolicy(), 0
+    for _ in range(10_000):
+        old_tenths, old = 0, int(rng.integers(1, 30))
+        for phase in (1, 2):
+            new = int(rng.integers(1, 12))
+            budget = int(rng.integers(old + new, 6 * (old + new) + 2))
+            arriving = new * int(rng.integers(1, 20))
+            feasible = feasible_tenths(budget, old_classes=old, new_classes=new, arriving=arriving)
+            now = State(phase, new, old, old_tenths, budget, budget // 3, arriving, feasible, old > 1)
+            action, choice = policy.choose(now, rng)
+            decision = decide(now, action)
+            if choice.level1 is not None:
+                assert not decision.clamped
+                assert action.old_tenths in feasible
+                assert phase == 1 or abs(decision.old_tenths - old_tenths) <= 1
+                taken += 1
+            assert old <= decision.old_total <= budget - new
+            old_tenths, old = decision.old_tenths, old + new
+    assert taken > 10_000  # the mask does not simply forbid everything
+
+
+def test_entropy_of_a_uniform_policy() -> None:
+    choices = [Choice((0.2, 0.0), True, (True,) * 9, 0, 0), Choice((0.2, 0.3), False, (True, True, False), 0, None)]
+    assert TwoLevelPolicy().entropy(choices).tolist() == pytest.approx([2 * math.log(9), math.log(2)], abs=1e-6)

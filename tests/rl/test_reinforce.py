@@ -1,0 +1,132 @@
+"""REINFORCE: its expected gradient is the exact one, its baselines are the paper's, and it finds a known best path."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from remem.policies.rmm import SHARES, Choice, TwoLevelPolicy
+from remem.rl.reinforce import MovingAverage, ReinforceSettings, Run, learn, leave_one_out, objective
+from remem.types import State
+
+N_CLASSES = (20, 5, 5)
+
+
+def state(phase: int, old_tenths: int) -> State:
+    """A small decision problem of two phases, where some shares are not feasible."""
+    feasible = (2, 3, 4, 5, 6, 7) if phase == 1 else (3, 4, 5, 6)
+    old = sum(N_CLASSES[:phase])
+    return State(phase, N_CLASSES[phase], old, old_tenths, 100, 30, 70, feasible, splits=True)
+
+
+def reward(first: int, split: int, second: int, later: int) -> float:
+    """Any known function of the path: best at an old share of 6 that stays, splits of 8 and 3."""
+    return 1.0 - 0.02 * ((first - 6) ** 2 + (second - 6) ** 2) - 0.005 * ((split - 8) ** 2 + (later - 3) ** 2)
+
+
+def paths() -> list[Run]:
+    """Every feasible path with its reward."""
+    runs = []
+    for share, split in product(range(9), range(9)):
+        first = state(1, 0)
+        if SHARES[share] not in first.feasible:
+            continue
+        one = Choice(first.vector(), True, tuple(t in first.feasible for t in SHARES), share, split)
+        after = state(2, SHARES[share])
+        allowed = tuple(SHARES[share] + c in after.reachable for c in (-1, 0, 1))
+        changes: list[int | None] = [c for c in range(3) if allowed[c]] or [None]
+        for change, later in product(changes, range(9)):
+            two = Choice(after.vector(), False, allowed, change, later)
+            second = SHARES[share] + (0 if change is None else change - 1)
+            runs.append(Run("t", (one, two), (reward(SHARES[share], split + 1, second, later + 1),)))
+    return runs
+
+
+def stirred(seed: int) -> TwoLevelPolicy:
+    policy = TwoLevelPolicy(seed=seed).double()
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.5 * torch.randn(parameter.shape, generator=draws, dtype=torch.float64))
+    return policy
+
+
+@pytest.mark.parametrize("baseline", [0.0, 0.7])
+def test_the_expected_gradient_is_exact(baseline: float) -> None:
+    """All paths weighted by their probability: the trainer's own gradient equals that of the expected return."""
+    policy, runs = stirred(2), paths()
+    parameters = list(policy.parameters())
+    flat = [choice for run in runs for choice in run.choices]
+    log_probs = policy.log_prob(flat).view(len(runs), 2).sum(1)
+    assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)  # the enumeration is complete
+    expected_return = (log_probs.exp() * torch.tensor([run.total for run in runs], dtype=torch.float64)).sum()
+    exact = torch.autograd.grad(expected_return, parameters)
+    # The trainer's objective is a mean over runs; a run counted by its probability is a reward scaled by p x runs.
+    chances = log_probs.exp().detach().tolist()
+    weighted = [
+        Run(run.task, run.choices, ((run.total - baseline) * p * len(runs),))
+        for run, p in zip(runs, chances, strict=True)
+    ]
+    estimate = torch.autograd.grad(objective(policy, weighted, [0.0] * len(runs)), parameters)
+    for one, other in zip(exact, estimate, strict=True):
+        torch.testing.assert_close(other, one, rtol=0, atol=1e-6)
+    assert max(gradient.abs().max().item() for gradient in exact) > 1e-3
+
+
+def test_objective_by_hand() -> None:
+    """Uniform policy, two runs with one choice of 9 x 9: (R - b) log(1/81), averaged."""
+    choice = Choice((0.2, 0.0), True, (True,) * 9, 3, 3)
+    runs = [Run("a", (choice,), (0.5, 0.4)), Run("a", (choice, choice), (0.2, 0.1))]
+    log_prob = float(np.log(1 / 81))
+    expected = ((0.9 - 0.6) * log_prob + (0.3 - 0.6) * 2 * log_prob) / 2
+    assert objective(TwoLevelPolicy(), runs, [0.6, 0.6]).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_moving_average_starts_at_the_first_mean_and_follows_in_run_order() -> None:
+    average = MovingAverage(0.9)
+    runs = [Run("a", (), (1.0,)), Run("a", (), (3.0,))]
+    assert average.of(runs) == [2.0, 2.0]
+    average.update(runs)
+    assert average.value == pytest.approx(0.9 * (0.9 * 2.0 + 0.1 * 1.0) + 0.1 * 3.0, abs=1e-15)
+    assert average.of([Run("a", (), (9.0,))]) == [average.value]
+
+
+def test_leave_one_out_compares_within_a_task() -> None:
+    totals = [("a", 1.0), ("a", 2.0), ("b", 10.0), ("a", 6.0), ("c", 5.0), ("b", 20.0)]
+    runs = [Run(task, (), (total,)) for task, total in totals]
+    assert leave_one_out(runs) == [4.0, 3.5, 20.0, 1.5, 5.0, 10.0]
+
+
+def sampled(policy: TwoLevelPolicy, rng: np.random.Generator) -> Run:
+    first, one = policy.choose(state(1, 0), rng)
+    assert first.old_tenths is not None
+    second, two = policy.choose(state(2, first.old_tenths), rng)
+    assert second.old_tenths is not None
+    total = reward(first.old_tenths, first.level2_tenths, second.old_tenths, second.level2_tenths)
+    return Run("t", (one, two), (total,))
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize(("seed", "baseline"), [(0, "average"), (1, "leave-one-out"), (2, "leave-one-out")])
+def test_the_best_path_is_found(seed: int, baseline: str) -> None:
+    policy, rng = TwoLevelPolicy(seed=seed), np.random.default_rng(seed)
+    settings = ReinforceSettings.model_validate(
+        {"epochs": 400, "baseline": baseline, "rate_eta": 0.02, "rate_phi": 0.02}
+    )
+    learn(policy, lambda epoch: [sampled(policy, rng) for _ in range(16)], settings)
+    first, _ = policy.choose(state(1, 0))
+    second, _ = policy.choose(state(2, first.old_tenths or 0))
+    assert (first.old_tenths, second.old_tenths) == (6, 6)
+    # A tenth off at level 2 costs 0.005, less than the rewards of one epoch vary: within a tenth is what they can tell.
+    assert abs(first.level2_tenths - 8) <= 1
+    assert abs(second.level2_tenths - 3) <= 1
+
+
+def test_same_seed_same_weights() -> None:
+    weights = []
+    for _ in range(2):
+        policy, rng = TwoLevelPolicy(seed=4), np.random.default_rng(4)
+        learn(policy, lambda epoch, p=policy, r=rng: [sampled(p, r) for _ in range(4)], ReinforceSettings(epochs=5))  # type: ignore[misc]
+        weights.append(torch.cat([parameter.flatten() for parameter in policy.parameters()]))
+    assert torch.equal(*weights)
