@@ -1,0 +1,33 @@
+"""Reported runs: every file is complete and within its budget, and the documentation prints what the files say."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from remem.runs.results import load_result
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "results").glob("*/*.json"))
+FOLDERS = sorted({path.parent.name for path in FILES})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_reported_run_is_complete_and_within_its_budget(path: Path) -> None:
+    result = load_result(path)
+    assert result.complete
+    assert len(result.phases) == result.data["config"]["scenario"]["phases"] + 1
+    for phase in result.phases:
+        assert sum(phase.held_per_class.values()) == phase.held_old + phase.held_new
+        assert phase.budget is None or phase.held_old + phase.held_new <= phase.budget
+    assert result.data["oracle"] == (result.data["config"]["method"]["name"] == "joint")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_documentation_prints_what_the_files_say(folder: str) -> None:
+    spec = importlib.util.spec_from_file_location("reported_tables", ROOT / "results" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.table(folder) in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
