@@ -48,11 +48,11 @@ def test_another_methods_settings_do_not_carry_over() -> None:
 
 
 def test_merged_changes_neither_layer() -> None:
-    below: dict[str, Any] = {"a": {"x": 1}, "b": 2}
-    above = {"a": {"y": 3}, "b": {"z": 4}}
-    assert merged(below, above) == {"a": {"x": 1, "y": 3}, "b": {"z": 4}}
-    assert below == {"a": {"x": 1}, "b": 2}
-    assert above == {"a": {"y": 3}, "b": {"z": 4}}
+    below: dict[str, Any] = {"a": {"x": 1}, "b": {"w": 2}, "c": 5}
+    above = {"a": {"y": 3}, "b": 4, "c": 6}
+    assert merged(below, above) == {"a": {"x": 1, "y": 3}, "b": 4, "c": 6}
+    assert below == {"a": {"x": 1}, "b": {"w": 2}, "c": 5}
+    assert above == {"a": {"y": 3}, "b": 4, "c": 6}
 
 
 def test_overrides_are_toml_values_or_strings() -> None:

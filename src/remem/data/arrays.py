@@ -157,7 +157,7 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
         raise
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such file; expected an .npz archive") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise DamagedFileError(f"{path}: not a whole .npz archive ({error})") from error
 
 

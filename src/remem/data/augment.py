@@ -28,9 +28,9 @@ class AugmentSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["auto", "none", "crop", "resized-crop"] = "auto"
-    pad: int | None = Field(default=None, ge=0)
+    pad: int | None = Field(default=None, ge=0, le=4096)
     flip: bool | None = None
-    brightness: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    brightness: float = Field(default=0.0, ge=0.0, le=10.0)
 
 
 @dataclass(frozen=True)

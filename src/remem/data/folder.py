@@ -114,6 +114,8 @@ def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequen
         raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {folder / 'train'}/<class>/")
     if not (folder / "val").is_dir():
         cut = _share_by_name(train, settings.val_share)
+        if not cut.any():
+            raise InputError(f"{name}: no class has two images, so none is left to test on; expected a folder val")
         return train.take(np.flatnonzero(~cut)), train.take(np.flatnonzero(cut)), True
     test = list_files(folder / "val", classes)
     if not test.names:

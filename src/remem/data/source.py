@@ -62,7 +62,7 @@ class DataSettings(BaseModel):
 
     name: str = "glyphs"
     root: Path | None = None
-    image_size: int | None = Field(default=None, ge=1)
+    image_size: int | None = Field(default=None, ge=1, le=4096)
     cache: bool = True  # image folders: decode once into memory-mapped files
     cache_gigabytes: float = Field(default=40.0, ge=0)  # image folders that need more are decoded on every read
     val_share: float = Field(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator
 
 from remem.errors import InputError
 
+LARGEST = 2**62  # row numbers and totals are 64-bit whole numbers
 EXEMPLARS_PER_CLASS = 20  # protocol 1: the default exemplar part E is 20 x all classes of the scenario
 
 _EXPECTED = "expected a number of samples (7000), bytes (bytes:64MB, bytes:64MiB) or growing:K (growing:20)"
@@ -55,7 +56,7 @@ class MemorySettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: StrictInt | str | None = None
-    exemplars: int | None = Field(default=None, ge=1)
+    exemplars: int | None = Field(default=None, ge=1, le=LARGEST)
     selection: str = "herding"
 
     @field_validator("budget")
@@ -79,7 +80,7 @@ def parse_budget(text: str | int | None) -> BudgetSpec | None:
         number, prefix, binary = size.groups()
         power = _PREFIXES.index(prefix.lower()) + 1 if prefix else 0
         spec = BudgetSpec("bytes", int(Fraction(number) * (1024 if binary else 1000) ** power))
-    if spec is None or spec.amount < 1:
+    if spec is None or not 1 <= spec.amount < LARGEST:
         raise InputError(f"budget: '{text}' is not a budget; {_EXPECTED}")
     return spec
 

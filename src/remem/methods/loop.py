@@ -167,8 +167,10 @@ def check_optimizer(settings: TrainSettings) -> None:
     try:
         optimizer = make([{"params": [weight], "lr": settings.rate}], **options)
         weight.sum().backward()
-        optimizer.step()
-    except (TypeError, ValueError, RuntimeError) as error:
+        for rate in (settings.rate, 0.0):  # schedules end near nothing
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+    except Exception as error:  # whatever an optimiser of torch or of somebody else may raise
         first = str(error).splitlines()[0]
         raise InputError(
             f"train.optimizer: '{name}' with options {options} cannot train a network ({first})"

@@ -27,7 +27,7 @@ Regime = Literal["budget", "none", "all"]
 class MethodSettings(BaseModel):
     """Settings that every method has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = "icarl"
 

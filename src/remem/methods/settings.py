@@ -1,6 +1,6 @@
 """Settings of training and of the balanced fine-tuning; their defaults are the `small` preset."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,7 +11,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 class TrainSettings(BaseModel):
     """How a phase is trained, whatever the method."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(default=15, ge=1)
     batch_size: int = Field(default=128, ge=2)
@@ -24,19 +24,22 @@ class TrainSettings(BaseModel):
     weight_decay: float = Field(default=5e-4, ge=0)
     schedule: Schedule = "one-cycle"
     warmup: float = Field(default=0.2, ge=0, lt=1)  # one-cycle: share of the steps that rise
-    milestones: tuple[float, ...] = (0.5, 0.75)  # step: shares of the epochs after which the rate falls
+    milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (
+        0.5,
+        0.75,
+    )  # step: shares of the epochs after which the rate falls
     decay: float = Field(default=0.1, gt=0, le=1)  # step: the factor of each fall
     device: str = "auto"
     devices: int = Field(default=1, ge=1)
     strategy: str = "auto"
     precision: Precision = "auto"
-    threads: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1, le=1024)
 
 
 class FinetuneSettings(BaseModel):
     """The balanced fine-tuning that ends phases 1..N (protocol 2.7)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(default=20, ge=0)  # 0 switches it off
     rate_factor: float = Field(default=0.1, gt=0)  # of the phase's peak rate

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from remem.errors import InputError
 from remem.registry import Registry
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=65536)]
 
 
 class Features(NamedTuple):

@@ -19,15 +19,18 @@ FORMAT = 1
 def write_atomically(path: Path, content: bytes) -> None:
     """The file is the old one or the new one, never a part: whatever happens in between."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def save_snapshot(path: Path, snapshot: Snapshot) -> None:
-    facts = json.dumps(snapshot.facts, sort_keys=True)
+    facts = json.dumps(snapshot.facts)
     head = {"format": FORMAT, "facts": facts, "sha256": _digest(facts, snapshot.tensors)}
     # One key: safetensors writes several in any order, and equal snapshots should be equal files.
     write_atomically(path, save(snapshot.tensors, {"remem": json.dumps(head)}))

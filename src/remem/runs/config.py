@@ -86,6 +86,10 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
             before = result[key].get("name")
             renamed = key == "method" and before is not None and value.get("name", before) != before
             result[key] = dict(value) if renamed else merged(result[key], value)
+        elif isinstance(value, Mapping) and key in result:  # settings must not hide that a plain value was given
+            raise InputError(
+                f"{key}: {result[key]!r} given; expected settings such as {key}.{next(iter(value), 'name')}"
+            )
         else:
             result[key] = value
     return result
@@ -111,7 +115,7 @@ def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
 def read_toml(path: Path) -> Tree:
     """A config file's settings."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such config file") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -126,9 +130,12 @@ def read_overrides(pairs: Iterable[str]) -> Tree:
         if not equals or not all(key.split(".")):
             raise InputError(f"--set: '{pair}' given, expected key=value such as train.epochs=5")
         try:
-            value = tomllib.loads(f"value = {text}")["value"]
+            parsed = tomllib.loads(f"value = {text}")
         except tomllib.TOMLDecodeError:
-            value = text
+            parsed = {"value": text}
+        if parsed.keys() != {"value"}:
+            raise InputError(f"--set: {pair!r} given, expected one key=value")
+        value = parsed["value"]
         tree = merged(tree, nested(key, value))
     return tree
 

@@ -1,7 +1,10 @@
 """A run in a folder: settings, a checkpoint after every phase, the log; at the end result, model, predictions."""
 
 import json
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,15 +33,22 @@ OURS = ("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "che
 def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
     """A new run; refuses a folder that holds one already."""
     fabric = open_fabric(prepared.config.train)
-    if fabric.is_global_zero:  # several processes all come here, and the first one has written by then
+    if not fabric.is_global_zero:  # several processes all come here; the first one checks and writes for all
+        return _launch(fabric, prepared, out, None, report)
+    try:
+        if out.exists() and not out.is_dir():
+            raise InputError(f"--out: {out} is a file; expected a folder")
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
+    with _alone_in(out):
         _begin(prepared, out)
-    return _launch(fabric, prepared, out, None, report)
+        return _launch(fabric, prepared, out, None, report)
 
 
 def _begin(prepared: Prepared, out: Path) -> None:
     _require_free(out, prepared.config)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         head = {"format": FORMAT, "remem": remem.__version__, "data_fingerprint": prepared.scenario.fingerprint}
         text = json.dumps({**head, "config": prepared.config.model_dump(mode="json")}, indent=1)
         write_atomically(out / "config.json", text.encode())
@@ -64,11 +74,32 @@ def go_on_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> R
         raise InputError(f"{out}: the data have changed since this run began; a resumed run needs the same data")
     if (out / "result.json").is_file() and (result := load_result(out)).complete:
         return result
-    path = out / "checkpoint.safetensors"
-    checkpoint = load_snapshot(path) if path.exists() else None
-    if checkpoint is not None:
-        _require_same(out, checkpoint.facts["config"], prepared.config)
-    return _launch(open_fabric(prepared.config.train), prepared, out, checkpoint, report)
+    fabric = open_fabric(prepared.config.train)
+    with _alone_in(out) if fabric.is_global_zero else nullcontext():
+        path = out / "checkpoint.safetensors"
+        checkpoint = load_snapshot(path) if path.exists() else None
+        if checkpoint is not None:
+            _require_same(out, checkpoint.facts["config"], prepared.config)
+        return _launch(fabric, prepared, out, checkpoint, report)
+
+
+@contextmanager
+def _alone_in(out: Path) -> Iterator[None]:
+    """A lock on the folder for as long as a run writes there; the system drops it however the process ends."""
+    if sys.platform == "win32":  # has no such lock
+        yield
+        return
+    import fcntl
+
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"--out: {out} is in use by another process; expected a folder of its own") from error
+        yield
+    finally:
+        os.close(folder)
 
 
 def read_config(out: Path) -> tuple[RunConfig, str]:
@@ -85,7 +116,10 @@ def read_config(out: Path) -> tuple[RunConfig, str]:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{path}: not the config of a run ({error})") from error
-    return validate(config), fingerprint
+    try:
+        return validate(config), fingerprint
+    except InputError as error:
+        raise DamagedFileError(f"{path}: {error}") from error
 
 
 def _launch(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
@@ -163,9 +197,17 @@ class Journal:
     def _trim_log(self, last_phase: int) -> None:
         """A phase that was cut off is trained anew, so its half of the log goes."""
         path = self._out / "log.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if last_phase >= 0 and path.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["phase"] <= last_phase]
+        text = path.read_text(encoding="utf-8", errors="replace") if last_phase >= 0 and path.exists() else ""
+        lines = [line + "\n" for line in text.split("\n")]
+        kept = [line for line in lines if _phase_of(line) <= last_phase]
         write_atomically(path, "".join(kept).encode())
+
+
+def _phase_of(line: str) -> float:
+    """The phase that a line of the log speaks of; a line that was damaged is of none."""
+    with suppress(ValueError, TypeError, KeyError):
+        return float(json.loads(line)["phase"])
+    return float("inf")
 
 
 def _without_history(checkpoint: Snapshot) -> Snapshot:
@@ -178,8 +220,6 @@ def _require_free(out: Path, config: RunConfig) -> None:
     if (out / "checkpoint.safetensors").exists() and (out / "config.json").exists():
         _require_same(out, read_config(out)[0].model_dump(mode="json"), config)
         raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out: {out} is a file; expected a folder")
     for name in OURS:
         if (out / name).exists() and not (out / "config.json").exists():
             raise InputError(f"--out: {out} holds a {name} that is not of a run; expected a new folder")

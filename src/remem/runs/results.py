@@ -17,6 +17,7 @@ from remem.runs.checkpoint import write_atomically
 from remem.types import IntArray, PhaseResult
 
 FORMAT = 1
+NEEDED = ("status", "config", "oracle", "average_accuracy", "last_accuracy", "forgetting", "phases", "samples_peak")
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,9 @@ def load_result(folder: Path) -> RunResult:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             raise DamagedFileError(f"{path}: format {data['format']}, expected {FORMAT}")
+        absent = [key for key in NEEDED if key not in data]
+        if absent:
+            raise DamagedFileError(f"{path}: no '{absent[0]}'; expected a result of remem")
         return RunResult(data)
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such result; expected the folder of a run") from error

@@ -1,0 +1,109 @@
+"""Findings of a newcomer that must not come back: two runs in one folder, damaged logs, values out of all bounds."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import worlds
+from remem.data.datasets import load_dataset
+from remem.data.source import DataSettings
+from remem.errors import DamagedFileError, InputError
+from remem.runs.checkpoint import write_atomically
+from remem.runs.config import compose, merged, read_overrides
+from remem.runs.folder import go_on_in_folder, run_in_folder
+from remem.runs.results import load_result
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    hold = f"""
+import fcntl, os, time
+fcntl.flock(os.open({str(tmp_path)!r}, os.O_RDONLY), fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match="is in use by another process"):
+            run_in_folder(worlds.ready(worlds.blobs()), tmp_path)
+        other.kill()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["garbage\n", "{}\n[]\n3\n", "\x00\x00\x00", '{"phase": "x"}\n'])
+def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) -> None:
+    prepared = worlds.ready(worlds.blobs())
+
+    def stop(event: dict[str, Any]) -> None:
+        if event["event"] == "epoch" and event["phase"] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_folder(prepared, tmp_path / "a", stop)
+    log = tmp_path / "a" / "log.jsonl"
+    log.write_text(log.read_text() + damage)
+    go_on_in_folder(prepared, tmp_path / "a")
+    whole = run_in_folder(prepared, tmp_path / "b")
+    assert worlds.timeless(load_result(tmp_path / "a").data) == worlds.timeless(whole.data)
+    lines = [
+        [json.loads(line)["event"] for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
+        for name in "ab"
+    ]
+    assert lines[0] == lines[1]
+
+
+def test_results_with_fields_missing_are_damaged(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text('{"format": 1, "status": "complete"}')
+    with pytest.raises(DamagedFileError, match="no 'config'"):
+        load_result(tmp_path)
+
+
+def test_a_failed_write_leaves_no_part_behind(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()  # a file cannot replace a folder
+    with pytest.raises(OSError, match="target"):
+        write_atomically(tmp_path / "target", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "field"),
+    [
+        ("train.threads=9999999", "train.threads"),
+        ("train.milestones=[2]", "train.milestones"),
+        ("train.milestones=[nan]", "train.milestones"),
+        ("train.rate=inf", "train.rate"),
+        ("method.temperature=inf", "method.temperature"),
+        ("net.width=999999999999", "net.width"),
+        ("data.image_size=100000", "data.image_size"),
+        ("augment.pad=100000000", "augment.pad"),
+        ("augment.brightness=1e300", "augment.brightness"),
+        ("memory.budget=999999999999999999999999", "budget"),
+        ("memory.exemplars=99999999999999999999999", "memory.exemplars"),
+    ],
+)
+def test_values_out_of_all_bounds_name_their_field(pair: str, field: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compose(read_overrides([pair]))
+    assert str(caught.value).startswith(field)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_is_not_swallowed_by_settings_below_it() -> None:
+    with pytest.raises(InputError, match=r"train: 3 given; expected settings such as train\.epochs"):
+        merged({"train": 3}, {"train": {"epochs": 2}})
+    with pytest.raises(InputError, match="expected one key=value"):
+        read_overrides(["train.epochs=1\nfoo=2"])
+
+
+def test_a_folder_with_nothing_left_to_test_on(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "train" / name / "x.png")
+    with pytest.raises(InputError, match="no class has two images"):
+        load_dataset(DataSettings(name=f"folder:{tmp_path}"))
