@@ -166,8 +166,7 @@ def test_plan_follows_the_data_set_and_the_user() -> None:
     )
     large = Look(mean=None, std=None, augment="resized-crop", flip=True)
     assert plan_for(large, (256, 256, 3), AugmentSettings()) == AugmentPlan("resized-crop", size=224, flip=True)
-    small = Look(mean=None, std=None, augment="resized-crop", flip=True, size=48)
-    assert plan_for(small, (64, 64, 3), AugmentSettings()) == AugmentPlan("resized-crop", size=48, flip=True)
+    assert plan_for(large, (64, 64, 3), AugmentSettings()) == AugmentPlan("resized-crop", size=56, flip=True)
     assert plan_for(PHOTO, (32, 32, 3), AugmentSettings(kind="none")) == AugmentPlan(size=32)
     assert plan_for(PHOTO, (64,), AugmentSettings(brightness=0.5)) == AugmentPlan()
 

@@ -30,7 +30,7 @@ def _resume(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
     from remem.runs.folder import read_config
     from remem.runs.results import load_result
 
-    config, _ = read_config(folder)
+    config, _ = read_config(folder, data_root)
     if (folder / "result.json").is_file() and (result := load_result(folder)).complete:
         console = Console(quiet=quiet)
         say(console, f"{folder}: this run is complete; there is nothing to go on with")
@@ -38,6 +38,4 @@ def _resume(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
         if quiet:
             print(folder / "result.json")
         return
-    if data_root is not None:
-        config = config.model_copy(update={"data": config.data.model_copy(update={"root": data_root})})
     train(config, folder, fresh=False, quiet=quiet)

@@ -55,7 +55,7 @@ def plan_for(look: Look, shape: tuple[int, ...], settings: AugmentSettings) -> A
     return AugmentPlan(
         kind=kind,
         # Without a wish of the data set: what crops of 224 from pictures of 256 are, the custom on ImageNet.
-        size=(look.size or max(1, side * 7 // 8)) if kind == "resized-crop" else side,
+        size=max(1, side * 7 // 8) if kind == "resized-crop" else side,
         pad=(side // 8 if settings.pad is None else settings.pad) if kind == "crop" else 0,
         flip=look.flip and kind != "none" if settings.flip is None else settings.flip,
         brightness=settings.brightness,

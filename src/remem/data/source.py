@@ -38,9 +38,6 @@ class Look:
     std: tuple[float, ...] | None
     augment: str  # "none" | "crop" | "resized-crop"
     flip: bool
-    size: int | None = (
-        None  # side that the network sees, where it is smaller than the stored one (ImageNet: 224 of 256)
-    )
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,7 @@ def _begin(prepared: Prepared, out: Path) -> None:
 
 def resume_in_folder(out: Path, report: Report = silent, *, root: Path | None = None) -> RunResult:
     """Goes on after the last complete phase; the result equals that of a run that was never stopped."""
-    config, _ = read_config(out)
-    if root is not None:
-        config = config.model_copy(update={"data": config.data.model_copy(update={"root": root})})
+    config, _ = read_config(out, root)
     return go_on_in_folder(prepare(config), out, report)
 
 
@@ -102,8 +100,8 @@ def _alone_in(out: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def read_config(out: Path) -> tuple[RunConfig, str]:
-    """The settings and the data fingerprint that a run folder began with."""
+def read_config(out: Path, root: Path | None = None) -> tuple[RunConfig, str]:
+    """The settings and the data fingerprint that a run folder began with; `root` is where the data lie now."""
     path = out / "config.json"
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
@@ -117,9 +115,12 @@ def read_config(out: Path) -> tuple[RunConfig, str]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{path}: not the config of a run ({error})") from error
     try:
-        return validate(config), fingerprint
+        settings = validate(config)
     except InputError as error:
         raise DamagedFileError(f"{path}: {error}") from error
+    if root is not None:
+        settings = settings.model_copy(update={"data": settings.data.model_copy(update={"root": root})})
+    return settings, fingerprint
 
 
 def _launch(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
