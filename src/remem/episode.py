@@ -13,8 +13,8 @@ from torch import Tensor
 from remem.data.bank import Bank
 from remem.errors import InputError
 from remem.evaluation import metrics
-from remem.memory.allocation import allocate, apportion, decide, feasible_tenths
-from remem.memory.budget import Budget
+from remem.memory.allocation import allocate, apportion, decide, outlook
+from remem.memory.budget import Budget, PhaseFacts
 from remem.memory.store import HeldView, Memory
 from remem.methods.learner import Learner
 from remem.seeding import Streams
@@ -99,20 +99,8 @@ class Episode:
 
     def observe(self, phase: Phase) -> State:
         """s_i and all that a policy may know before phase i >= 1 (Algorithm 1, line 11)."""
-        old = sum(len(classes) for classes in self._phases)
-        total = self._budget.total(old, phase.arriving)
-        new = len(phase.classes)
-        return State(
-            phase=phase.index,
-            new_classes=new,
-            old_classes=old,
-            old_tenths=self._old_tenths,
-            budget=total,
-            exemplars=self._budget.exemplar_part(old),
-            arriving=phase.arriving,
-            feasible=feasible_tenths(total, old_classes=old, new_classes=new, arriving=phase.arriving),
-            splits=len(self._phases[-1]) > 1,
-        )
+        seen = [len(classes) for classes in self._phases]
+        return outlook(self._budget, seen, PhaseFacts(len(phase.classes), phase.arriving), self._old_tenths)
 
     def advance(self, phase: Phase, action: Action | None) -> PhaseResult:
         """One phase: Algorithm 1, lines 12-19. Phase 0 takes no action and sees all of its data."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from remem.errors import InputError
+from remem.memory.budget import Budget, PhaseFacts
 from remem.types import Action, Allocation, Decision, Group, State
 
 TENTHS = range(1, 10)
@@ -17,6 +18,26 @@ def feasible_tenths(budget: int, *, old_classes: int, new_classes: int, arriving
     """Old shares that leave one sample for every class and no whole step of new memory empty (protocol 2.2)."""
     lowest = max((t for t in TENTHS if budget - old_memory(budget, t) >= arriving), default=TENTHS[0])
     return tuple(t for t in TENTHS if t >= lowest and old_classes <= old_memory(budget, t) <= budget - new_classes)
+
+
+def outlook(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths: int) -> State:
+    """What a policy sees before phase i >= 1 (protocol 2.1); `seen` are the classes of phases 0..i-1, by number.
+
+    Whole numbers only: which states a scenario can bring is known without any training.
+    """
+    old = sum(seen)
+    total = budget.total(old, new.samples)
+    return State(
+        phase=len(seen),
+        new_classes=new.classes,
+        old_classes=old,
+        old_tenths=old_tenths,
+        budget=total,
+        exemplars=budget.exemplar_part(old),
+        arriving=new.samples,
+        feasible=feasible_tenths(total, old_classes=old, new_classes=new.classes, arriving=new.samples),
+        splits=seen[-1] > 1,
+    )
 
 
 def decide(state: State, action: Action) -> Decision:
