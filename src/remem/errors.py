@@ -15,3 +15,7 @@ class BudgetError(RuntimeError):
 
 class NotHeldError(RuntimeError):
     """A row was read that is not in memory (protocol 1: what is discarded is gone)."""
+
+
+class SealedError(RuntimeError):
+    """The test set was read while a policy learns (protocol 3: no choice ever sees a test set)."""

@@ -50,7 +50,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
         raise InputError(f"validation: {settings.validation} given; expected a share from 0 to below 1")
     order = class_order(settings.order, dataset.name, len(dataset.class_names))
     sizes = phase_sizes(len(order), settings.phases, settings.base_classes)
-    train = _rows_by_position(dataset.train.labels, order)
+    train = rows_by_position(dataset.train.labels, order)
     for position, rows in enumerate(train):
         if not len(rows):
             raise InputError(f"{dataset.name}: class '{dataset.class_names[order[position]]}' has no training samples")
@@ -59,9 +59,9 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
         train, judge_rows = [kept for kept, _ in cuts], [judged for _, judged in cuts]
         judge = Bank(dataset.train)
     else:
-        judge_rows = _rows_by_position(dataset.test.labels, order)
+        judge_rows = rows_by_position(dataset.test.labels, order)
         judge = Bank(dataset.test)
-    phases = _phases(sizes, train, judge_rows)
+    phases = cut_phases(sizes, train, judge_rows)
     for phase in phases:
         if not len(phase.judge):
             raise InputError(f"{dataset.name}: no class of phase {phase.index} has a test sample")
@@ -73,7 +73,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
         class_order=order,
         class_names=tuple(dataset.class_names[label] for label in order),
         look=dataset.look,
-        fingerprint=_fingerprint(dataset.train.fingerprint, judge.fingerprint, order, sizes, settings.validation),
+        fingerprint=fingerprint_of(dataset.train.fingerprint, judge.fingerprint, order, sizes, settings.validation),
         settings=settings,
         data=DataSettings(name=dataset.name) if data is None else data,
         notes=dataset.notes,
@@ -102,7 +102,7 @@ def _even(total: int, parts: int) -> tuple[int, ...]:
     return tuple(share + (part < more) for part in range(parts))
 
 
-def _rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray]:
+def rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray]:
     """For each position of the order the ascending rows of its class."""
     by_label = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[by_label], np.arange(len(order)), side="right")
@@ -111,18 +111,23 @@ def _rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray
 
 
 def _cut(rows: IntArray, share: float, label: int, dataset: Dataset) -> tuple[IntArray, IntArray]:
-    """(kept for training, judged on), both ascending; the stream hangs on the label alone, not on run seed or order."""
+    """The stream hangs on the label alone, not on run seed or order."""
     count = max(1, round(share * len(rows)))
     if count >= len(rows):
         name = dataset.class_names[label]
         raise InputError(f"validation: {share} takes all {len(rows)} training samples of class '{name}'; expected less")
-    chosen = Streams(0, "validation").numpy(0, f"class {label}").permutation(len(rows))[:count]
+    return set_aside(rows, count, Streams(0, "validation").numpy(0, f"class {label}"))
+
+
+def set_aside(rows: IntArray, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """(kept for training, judged on), both in the order of `rows`."""
     mask = np.zeros(len(rows), dtype=np.bool_)
-    mask[chosen] = True
+    mask[rng.permutation(len(rows))[:count]] = True
     return rows[~mask], rows[mask]
 
 
-def _phases(sizes: tuple[int, ...], train: list[IntArray], judge: list[IntArray]) -> tuple[Phase, ...]:
+def cut_phases(sizes: tuple[int, ...], train: list[IntArray], judge: list[IntArray]) -> tuple[Phase, ...]:
+    """Phases of these sizes from rows by position."""
     ends = np.cumsum(sizes).tolist()
     phases = []
     for index, (size, end) in enumerate(zip(sizes, ends, strict=True)):
@@ -134,5 +139,5 @@ def _phases(sizes: tuple[int, ...], train: list[IntArray], judge: list[IntArray]
     return tuple(phases)
 
 
-def _fingerprint(*parts: object) -> str:
+def fingerprint_of(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()

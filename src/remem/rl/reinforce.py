@@ -1,6 +1,6 @@
 """REINFORCE for the two-level policy (Eq. 5 and 6, Algorithm 1 lines 20-22); knows no data, no model and no episode."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,6 @@ class ReinforceSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: int = Field(default=10, ge=1)  # m
     rate_eta: float = Field(default=0.03, gt=0)  # beta_1
     rate_phi: float = Field(default=0.03, gt=0)  # beta_2
     baseline: Literal["average", "leave-one-out"] = "average"
@@ -75,28 +74,64 @@ def objective(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[f
     return (gains * per_run).mean()
 
 
+class Ascent:
+    """Lines 20-22, epoch after epoch: the baseline, the gradient, the step; and what of it must survive a stop."""
+
+    def __init__(self, policy: TwoLevelPolicy, settings: ReinforceSettings) -> None:
+        self.policy = policy
+        self._settings = settings
+        self._average = MovingAverage(settings.decay)
+        eta = [*policy.eta.parameters(), *policy.eta_first.parameters(), *policy.eta_change.parameters()]
+        self._optimizer = torch.optim.Adam(
+            [
+                {"params": eta, "lr": settings.rate_eta},
+                {"params": list(policy.phi.parameters()), "lr": settings.rate_phi},
+            ]
+        )
+
+    def step(self, runs: Sequence[Run]) -> None:
+        """One epoch's K x Z runs: the policy becomes a little better."""
+        settings = self._settings
+        baselines = leave_one_out(runs) if settings.baseline == "leave-one-out" else self._average.of(runs)
+        gain = objective(self.policy, runs, baselines)
+        if settings.entropy:
+            choices = [choice for run in runs for choice in run.choices]
+            gain = gain + settings.entropy * self.policy.entropy(choices).mean()
+        self._optimizer.zero_grad()
+        (-gain).backward()
+        self._optimizer.step()
+        self._average.update(runs)
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights, the optimiser's moments and the moving average, by name."""
+        tensors = {f"policy/{name}": value.detach().clone() for name, value in self.policy.state_dict().items()}
+        for place, moments in self._optimizer.state_dict()["state"].items():
+            tensors |= {f"adam/{place}/{name}": value.detach().clone() for name, value in moments.items()}
+        if self._average.value is not None:
+            tensors["average"] = torch.tensor(self._average.value, dtype=torch.float64)
+        return tensors
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Takes over what `state()` gave."""
+        weights = {name.removeprefix("policy/"): v for name, v in state.items() if name.startswith("policy/")}
+        self.policy.load_state_dict(weights)
+        tree = self._optimizer.state_dict()
+        for name, value in state.items():
+            if name.startswith("adam/"):
+                _, place, moment = name.split("/")
+                tree["state"].setdefault(int(place), {})[moment] = value.clone()
+        self._optimizer.load_state_dict(tree)
+        self._average.value = float(state["average"]) if "average" in state else None
+
+
 def learn(
-    policy: TwoLevelPolicy,
+    ascent: Ascent,
     play: Callable[[int], Sequence[Run]],
-    settings: ReinforceSettings,
+    epochs: range,
     report: Callable[[int, Sequence[Run]], None] = lambda epoch, runs: None,
 ) -> None:
-    """m epochs of Algorithm 1; `play` makes an epoch's K x Z runs with the policy as it is."""
-    eta = [*policy.eta.parameters(), *policy.eta_first.parameters(), *policy.eta_change.parameters()]
-    groups = [
-        {"params": eta, "lr": settings.rate_eta},
-        {"params": list(policy.phi.parameters()), "lr": settings.rate_phi},
-    ]
-    optimizer = torch.optim.Adam(groups)
-    average = MovingAverage(settings.decay)
-    for epoch in range(settings.epochs):  # line 4
+    """Algorithm 1 over some epochs; `play` makes an epoch's K x Z runs with the policy as it is."""
+    for epoch in epochs:  # line 4
         runs = play(epoch)  # lines 5-19
-        baselines = leave_one_out(runs) if settings.baseline == "leave-one-out" else average.of(runs)
-        gain = objective(policy, runs, baselines)  # lines 20-21
-        if settings.entropy:
-            gain = gain + settings.entropy * policy.entropy([choice for run in runs for choice in run.choices]).mean()
-        optimizer.zero_grad()
-        (-gain).backward()
-        optimizer.step()  # line 22
-        average.update(runs)
+        ascent.step(runs)  # lines 20-22
         report(epoch, runs)
