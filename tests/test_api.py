@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 import remem
 import worlds
+from remem.policies.agent import AgentPolicy
 from remem.runs.config import compose
 
 QUICK = {"train.epochs": 1, "finetune.epochs": 0, "net": {"hidden": [8], "width": 4}}
@@ -71,6 +73,23 @@ def test_dropout_of_an_own_backbone_follows_the_seed() -> None:
     own = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
     runs = [remem.run(scenario, backbone=own, budget=40, settings={"train.epochs": 2}) for _ in range(2)]
     assert worlds.timeless(runs[0].data) == worlds.timeless(runs[1].data)
+
+
+def test_a_policy_of_ones_own(tmp_path: Path) -> None:
+    """It asks for 0.6 of 40 samples and gives the harder half 0.7; the same call goes on in its folder."""
+    scenario = remem.scenario(worlds.blobs(), phases=2, base_classes=2, order="natural")
+    agent = AgentPolicy(lambda observation: [5, 6], "mine")
+    result = remem.run(scenario, policy=agent, budget=40, settings=QUICK, out=tmp_path / "run")
+    assert [phase.held_old for phase in result.phases[1:]] == [24, 24]
+    assert [phase.action["level2"] for phase in result.phases[1:]] == [0.7, 0.7]
+    assert (result.data["config"]["policy"], result.data["policy"]["name"]) == ("own:mine", "mine")
+    again = remem.run(scenario, policy=agent, budget=40, settings=QUICK, out=tmp_path / "run")
+    assert again.data == result.data
+    with pytest.raises(remem.InputError, match="settings cannot change"):
+        remem.run(scenario, policy="fixed-0.6", budget=40, settings=QUICK, out=tmp_path / "run")
+    wrong: Any = 0.6
+    with pytest.raises(remem.InputError, match=r"^policy: 0\.6 given; expected a name, a policy folder or an object"):
+        remem.run(scenario, policy=wrong, budget=40)
 
 
 def test_the_paper_s_budgets_hold_from_python_too() -> None:

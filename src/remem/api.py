@@ -11,6 +11,7 @@ from remem.data.scenario import Scenario, build_scenario
 from remem.data.source import Dataset
 from remem.errors import InputError
 from remem.methods.loop import Report
+from remem.policies.policy import Policy
 from remem.runs.build import prepare
 from remem.runs.config import compose, merged, nested, validate
 from remem.runs.folder import go_on_in_folder
@@ -43,7 +44,7 @@ def run(
     scenario: Scenario,
     *,
     method: str = "icarl",
-    policy: str = "static",
+    policy: str | Policy = "static",
     budget: int | str | None = None,
     exemplars: int | None = None,
     backbone: str | nn.Module | None = None,
@@ -55,9 +56,15 @@ def run(
 ) -> RunResult:
     """One class-incremental run; with `out` in a folder, where a run that was interrupted goes on.
 
-    `settings` are further ones, nested or as `{"train.epochs": 5}`.
+    `policy` is a name, a policy folder, or an object with `name`, `oracle`, `act(state)` and `provenance()`, such as
+    `remem.policies.agent.AgentPolicy`. `settings` are further ones, nested or as `{"train.epochs": 5}`.
     """
-    tree: dict[str, Any] = {"preset": preset, "policy": policy, "seed": seed, "method": {"name": method}}
+    tree: dict[str, Any] = {"preset": preset, "seed": seed, "method": {"name": method}}
+    own = None if isinstance(policy, str) else policy
+    if isinstance(policy, str):
+        tree["policy"] = policy
+    elif not callable(getattr(policy, "act", None)):
+        raise InputError(f"policy: {policy!r} given; expected a name, a policy folder or an object with act(state)")
     given = {"budget": budget, "exemplars": exemplars}
     tree["memory"] = {key: value for key, value in given.items() if value is not None}
     if isinstance(backbone, str):
@@ -70,5 +77,5 @@ def run(
         )
     tree |= {"data": scenario.data.model_dump(), "scenario": scenario.settings.model_dump()}
     module = backbone if isinstance(backbone, nn.Module) else None
-    prepared = prepare(compose(tree), scenario=scenario, module=module)
+    prepared = prepare(compose(tree), scenario=scenario, module=module, policy=own)
     return run_in_memory(prepared, report) if out is None else go_on_in_folder(prepared, Path(out), report)

@@ -119,6 +119,17 @@ class Episode:
             judgement = self._judge()  # line 19
         return self._result(phase, allocation, judgement, clock)
 
+    def class_means(self) -> metrics.FloatArray | None:
+        """What nearest-mean readout compares with: the mean of every seen class; None where one holds no sample."""
+        held, counts = self._memory.samples(), self._memory.counts()
+        if not all(counts.values()):
+            return None
+        features, labels = self._learner.describe(self._held, held).features, held.labels
+        if self._learner.mirrors:  # iCaRL's means are over the exemplars and their mirror images
+            mirrored = self._learner.describe(self._held, held, mirrored=True).features
+            features, labels = np.concatenate([features, mirrored]), np.concatenate([labels, labels])
+        return metrics.class_means(features, labels, list(counts))
+
     def snapshot(self) -> Snapshot:
         """Everything needed to go on from here, in this process or another."""
         owned = self._bank.owned()
@@ -233,19 +244,9 @@ class Episode:
     def _judge(self) -> Judgement:
         """Both readouts on the judging samples of all seen classes."""
         seen = Samples(_join(s.rows for s in self._judged), _join(s.labels for s in self._judged))
-        described = self._learner.describe(self._judge_bank, seen)
-        nme = None
-        if all(self._memory.counts().values()):
-            nme = metrics.nearest_mean(described.features, self._class_means())
+        described, means = self._learner.describe(self._judge_bank, seen), self.class_means()
+        nme = None if means is None else metrics.nearest_mean(described.features, means)
         return Judgement(seen.labels, described.logits.argmax(axis=1), nme)
-
-    def _class_means(self) -> metrics.FloatArray:
-        held = self._memory.samples()
-        features, labels = self._learner.describe(self._held, held).features, held.labels
-        if self._learner.mirrors:  # iCaRL's means are over the exemplars and their mirror images
-            mirrored = self._learner.describe(self._held, held, mirrored=True).features
-            features, labels = np.concatenate([features, mirrored]), np.concatenate([labels, labels])
-        return metrics.class_means(features, labels, list(self._memory.counts()))
 
     def _result(self, phase: Phase, allocation: Allocation | None, judged: Judgement, clock: Clock) -> PhaseResult:
         labels, own = judged.labels, judged.nme if self._learner.method.readout == "nme" else judged.cnn

@@ -13,7 +13,8 @@ NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed
 
 
 def test_the_names_are_those_of_the_interface() -> None:
-    assert list(POLICIES) == [*NAMES, "fixed-0.9", "static"]
+    learned = ["random", "rmm", "rmm-one-level", "rmm-untrained"]
+    assert list(POLICIES) == [*NAMES, "fixed-0.9", *learned, "static"]
     with pytest.raises(InputError, match="no policy named"):
         POLICIES["fixed-0.65"]
 

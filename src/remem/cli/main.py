@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from remem import __version__
-from remem.cli import data
+from remem.cli import data, policy
 from remem.cli.demo import demo
 from remem.cli.list import list_names
+from remem.cli.plan import plan
+from remem.cli.predict import predict
 from remem.cli.resume import resume
 from remem.cli.run import run
 from remem.errors import InputError
@@ -29,10 +31,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo)
+app.command("plan")(plan)
 app.command("run")(run)
 app.command("resume")(resume)
+app.command("predict")(predict)
 app.command("list")(list_names)
 app.add_typer(data.app, name="data")
+app.add_typer(policy.app, name="policy")
 
 
 def _print_version(wanted: bool) -> None:

@@ -132,7 +132,7 @@ def _path(settings: DataSettings) -> Path:
 def load_npz(settings: DataSettings) -> Dataset:
     """The data set in `npz:PATH`, with arrays x_train, y_train, x_test, y_test and perhaps class_names."""
     path = _path(settings)
-    arrays = _read_npz(path)
+    arrays = read_npz(path, (*NEEDED, "class_names"))
     absent = [key for key in NEEDED if key not in arrays]
     if absent:
         raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {', '.join(arrays)}")
@@ -145,14 +145,14 @@ def load_npz(settings: DataSettings) -> Dataset:
     )
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays that matter; never pickled objects."""
+def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of these names that a file has; never pickled objects."""
     try:
         with path.open("rb") as file:
             content = np.load(file, allow_pickle=False)
             if not isinstance(content, np.lib.npyio.NpzFile):
-                raise DamagedFileError(f"{path}: not an .npz archive; expected arrays {', '.join(NEEDED)}")
-            return {key: content[key] for key in (*NEEDED, "class_names") if key in content}
+                raise DamagedFileError(f"{path}: not an .npz archive; expected one with arrays such as {keys[0]}")
+            return {key: content[key] for key in keys if key in content}
     except DamagedFileError:
         raise
     except FileNotFoundError as error:

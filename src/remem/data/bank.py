@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from remem.data.arrays import ArraySource
 from remem.data.source import Source
 from remem.errors import NotHeldError
 from remem.types import IntArray, Values
@@ -29,6 +30,11 @@ class Bank:
     @property
     def row_bytes(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the source's rows take in memory; 0 where they are read from files."""
+        return self._source.values.nbytes if isinstance(self._source, ArraySource) else 0
 
     @property
     def fingerprint(self) -> str:

@@ -36,12 +36,13 @@ def share(count: int, rank: int, world: int) -> slice:
 
 def prefetched(reader: Reader, parts: Iterable[Samples]) -> Iterator[tuple[Values, IntArray]]:
     """Values and labels of each batch in order; the next one is read while the current one is used."""
+    # The thread begins with the first `submit`, so that a single batch does not pay for one.
     with ThreadPoolExecutor(max_workers=1) as pool:  # leaving the block, also by an early stop, ends the thread
-        current: tuple[Future[Values], IntArray] | None = None
-        for part in parts:
-            coming = pool.submit(reader.read, part.rows), part.labels
-            if current is not None:
-                yield current[0].result(), current[1]
-            current = coming
-        if current is not None:
-            yield current[0].result(), current[1]
+        left = iter(parts)
+        current = next(left, None)
+        values = None if current is None else reader.read(current.rows)
+        while current is not None and values is not None:
+            after = next(left, None)
+            coming: Future[Values] | None = None if after is None else pool.submit(reader.read, after.rows)
+            yield values, current.labels
+            current, values = after, None if coming is None else coming.result()

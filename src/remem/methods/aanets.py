@@ -103,7 +103,8 @@ def _register(name: str, summary: str, settings: type[MethodSettings], inner: ty
         "mixture_rate": (Annotated[float, Field(ge=0)], 0.01),  # 0 keeps both branches at a half
     }
     own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)
-    METHODS.add(name, MethodEntry(summary, own, partial(_build, inner=inner)))
+    core = str(settings.model_fields["name"].default)
+    METHODS.add(name, MethodEntry(summary, own, partial(_build, inner=inner), core))
 
 
 _register("icarl-aanets", "icarl on two branches (Liu et al.)", IcarlSettings, Icarl)

@@ -114,6 +114,7 @@ class MethodEntry:
     summary: str
     settings: type[MethodSettings]
     build: Callable[..., Method]
+    core: str | None = None  # the method that is left of it where features are frozen; None: itself
 
 
 METHODS: Registry[MethodEntry] = Registry("method")

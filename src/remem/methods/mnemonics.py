@@ -139,5 +139,6 @@ def halves(samples: Samples) -> tuple[Samples, Samples]:
 
 
 METHODS.add(
-    "mnemonics", MethodEntry("exemplars refined by bilevel optimisation (Liu et al.)", MnemonicsSettings, Mnemonics)
+    "mnemonics",
+    MethodEntry("exemplars refined by bilevel optimisation (Liu et al.)", MnemonicsSettings, Mnemonics, core="lucir"),
 )

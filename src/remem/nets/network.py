@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from remem.errors import InputError
-from remem.nets import mlp, resnet18, resnet32, small  # noqa: F401  (they register the backbones)
+from remem.nets import identity, mlp, resnet18, resnet32, small  # noqa: F401  (they register the backbones)
 from remem.nets.contract import Backbone, Features, NetSettings, Output, build_backbone
 from remem.nets.heads import HEADS, Head, HeadSettings
 

@@ -1,14 +1,19 @@
-"""What a policy is, and the policies by name."""
+"""What a policy is, the policies by name, and the way from a setting to a policy. Torch waits for learned ones."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
+from remem.errors import InputError
 from remem.policies.fixed import Fixed
 from remem.policies.static import Static
 from remem.registry import Registry
 from remem.types import Action, State
+
+ZOO = Path(__file__).with_name("zoo")  # learned policies that ship, one folder each
 
 
 class Policy(Protocol):
@@ -27,10 +32,68 @@ class Policy(Protocol):
         """Where it comes from, for `result.json`."""
 
 
+@runtime_checkable
+class Sampler(Protocol):
+    """A policy that has probabilities."""
+
+    def sampling(self, seed: int) -> Policy:
+        """The same policy, with actions drawn by them."""
+
+
 @dataclass(frozen=True)
 class PolicyEntry:
     summary: str
     build: Callable[[], Policy]
+    samples: bool = False  # draws its actions, by the seed of the run
+
+
+def resolve_policy(text: str, seed: int, *, sample: bool = False) -> Policy:
+    """The policy that a setting means: a registered name or a policy folder; `seed` is for those that sample."""
+    folder = policy_folder(text)
+    if folder is not None:
+        from remem.policies.files import load_policy
+
+        return sampled(load_policy(folder), seed) if sample else load_policy(folder)
+    try:
+        entry = POLICIES[text]
+    except InputError as error:
+        raise InputError(f"policy: no folder '{text}', and {error}") from None
+    return sampled(entry.build(), seed) if sample or entry.samples else entry.build()
+
+
+def policy_folder(text: str) -> Path | None:
+    """The folder that a setting means, if it means one; a registered name is no folder (`./rmm` is)."""
+    path = os.path.expanduser(text)
+    written_as_path = any(separator in text for separator in (os.sep, os.altsep) if separator)
+    return Path(path) if text not in POLICIES and (written_as_path or os.path.isdir(path)) else None
+
+
+def sampled(policy: Policy, seed: int) -> Policy:
+    """The policy with actions drawn by their probability; refused where there are none."""
+    if isinstance(policy, Sampler):
+        return policy.sampling(seed)
+    raise does_not_sample(policy.name)
+
+
+def does_not_sample(name: str) -> InputError:
+    """The error for a policy without probabilities."""
+    return InputError(f"sample_actions: true given, but policy '{name}' has no probabilities; expected a learned one")
+
+
+def _shipped(name: str) -> Policy:
+    from remem.policies.files import load_policy
+
+    return load_policy(ZOO / name)
+
+
+def _untrained(name: str) -> Policy:
+    from remem.policies.learned import untrained
+
+    return untrained(name)
+
+
+def _random() -> Policy:
+    return sampled(_untrained("random"), seed=0)
 
 
 POLICIES: Registry[PolicyEntry] = Registry("policy")
@@ -38,3 +101,14 @@ POLICIES.add("static", PolicyEntry("the conventional scheme: exemplar part E, al
 for _tenths in range(1, 10):
     _summary = f"{10 * _tenths} % of the memory for old classes in every phase"
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
+for _name, _summary in {
+    "rmm": "learned: memory between old and new classes, then between harder and easier ones",
+    "rmm-one-level": "learned: memory between old and new classes alone",
+}.items():
+    POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
+_summary = "has learned nothing: its most probable action is half the memory for old classes, no change, an even split"
+POLICIES.add("rmm-untrained", PolicyEntry(_summary, partial(_untrained, "rmm-untrained")))
+POLICIES.add(
+    "random",
+    PolicyEntry("draws any feasible action on both levels, by the run's seed", _random, samples=True),
+)

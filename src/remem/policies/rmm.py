@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from remem.types import Action, State
@@ -97,6 +98,12 @@ class TwoLevelPolicy(nn.Module):
             free = torch.tensor([choice[place] is not None for choice in choices])
             total = total + torch.where(free, terms.sum(1), 0.0)
         return total
+
+    def chances(self, choices: Sequence[Choice]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Probabilities of every action of both levels in the states of some choices, (n, 9) each."""
+        with torch.no_grad():
+            level1, level2 = self._level1(choices), self._level2(choices)
+        return level1.double().exp().numpy(), level2.double().exp().numpy()
 
     def _level1(self, choices: Sequence[Choice]) -> Tensor:
         """Masked log-probabilities (n, 9); changes fill the first three places."""

@@ -1,7 +1,8 @@
 """Action paths through a task. Which states a path meets is arithmetic, so paths are drawn without any training."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -12,16 +13,37 @@ from remem.policies.rmm import Choice, TwoLevelPolicy
 from remem.types import Action, State
 
 Move = tuple[int, int]  # old share and level-2 split of one phase, both in tenths, as they are carried out
+Fidelity = Literal["full", "short", "features"]
+Reward = Literal["accuracy", "accuracy_cnn"]  # of the method's own head, or of the learned one
 Path = tuple[Move, ...]  # phases 1, 2, ...
 
 
 @dataclass(frozen=True)
-class Task:
-    """A pseudo task: what arrives when, under which budget; `name` is what its random streams hang on."""
+class TaskKey:
+    """Which task: its number, how costly its runs are, and whose it is where runs share nothing."""
 
-    name: str
+    number: int
+    fidelity: Fidelity
+    run: str = ""
+    fresh: bool = False  # whether such a run has random streams of its own, too
+
+    @property
+    def stream(self) -> str:
+        """All fidelities of a task have the same order, the same validation samples and the same draws."""
+        return f"pseudo {self.number}" + (f" {self.run}" if self.fresh else "")
+
+
+Node = tuple[TaskKey, Path]  # a task and the moves of phases 1..i; () is the end of phase 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A pseudo task at one fidelity: what arrives when, under which budget."""
+
+    key: TaskKey
     scenario: Scenario
     budget: Budget
+    reward: Reward = "accuracy"
 
     @property
     def length(self) -> int:
@@ -29,13 +51,21 @@ class Task:
         return len(self.scenario.phases) - 1
 
 
+def state_before(task: Task, index: int, old_tenths: int) -> State:
+    """What a policy sees before phase i >= 1 if phase i-1 had that old share; after phase N nothing arrives."""
+    phases = task.scenario.phases
+    seen = [len(phase.classes) for phase in phases[:index]]
+    if index == len(phases):
+        end = outlook(task.budget, seen, PhaseFacts(0, 0), old_tenths)
+        return replace(end, feasible=(), splits=False)
+    return outlook(task.budget, seen, PhaseFacts(len(phases[index].classes), phases[index].arriving), old_tenths)
+
+
 def walk(task: Task, act: Callable[[State], Action]) -> Path:
     """The path that somebody takes through a task."""
-    sizes = [len(phase.classes) for phase in task.scenario.phases]
     tenths, moves = 0, list[Move]()
-    for phase in task.scenario.phases[1:]:
-        new = PhaseFacts(len(phase.classes), phase.arriving)
-        state = outlook(task.budget, sizes[: phase.index], new, tenths)
+    for index in range(1, task.length + 1):
+        state = state_before(task, index, tenths)
         action = act(state)
         moves.append(carried_out(state, action))
         tenths = decide(state, action).old_tenths

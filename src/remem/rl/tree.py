@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from remem.episode import Episode, Snapshot
-from remem.rl.paths import Path, Task
+from remem.rl.paths import Node, Path, Task, TaskKey
 from remem.types import Action
-
-Node = tuple[str, Path]  # task and the moves of phases 1..i; () is the end of phase 0
 
 
 class Shelf(Protocol):
@@ -67,7 +65,7 @@ class Grower:
 
     def snapshot(self, task: Task, path: Path) -> Snapshot:
         """The episode after a path, trained if need be."""
-        found = self._shelf.find((task.name, path))
+        found = self._shelf.find((task.key, path))
         if found is None:
             self.grow(task, path)
             assert self._episode is not None
@@ -77,14 +75,14 @@ class Grower:
     def _nearest(self, task: Task, path: Path) -> int:
         """Stands on the deepest ancestor that is there; its depth, -1 before phase 0."""
         parent = path[:-1]
-        if path and self._at == (task.name, parent):
+        if path and self._at == (task.key, parent):
             return len(parent)
         self._at, self._episode = None, self._open(task)
         for depth in range(len(path) - 1, -1, -1):
-            snapshot = self._shelf.find((task.name, path[:depth]))
+            snapshot = self._shelf.find((task.key, path[:depth]))
             if snapshot is not None:
                 self._episode.restore(snapshot)
-                self._at = (task.name, path[:depth])
+                self._at = (task.key, path[:depth])
                 return depth
         return -1
 
@@ -93,15 +91,16 @@ class Grower:
         assert episode is not None
         self._at = None  # an interrupted phase leaves an episode that nobody may use
         action = Action(old_tenths=path[-1][0], level2_tenths=path[-1][1]) if path else None
-        reward = episode.advance(phase, action).accuracy  # r_i: validation accuracy over all seen classes
-        self._at = (task.name, path)
+        result = episode.advance(phase, action)
+        reward = result.accuracy if task.reward == "accuracy" else result.accuracy_cnn  # r_i, on validation samples
+        self._at = (task.key, path)
         self.trained += 1
         if len(path) < task.length:  # nothing grows from a leaf
             self._shelf.put(self._at, episode.snapshot())
         return reward
 
 
-Grow = Callable[[Sequence[tuple[Task, Path]]], Iterator[tuple[Node, float]]]  # nodes, parents first
+Grow = Callable[[Sequence[Node]], Iterator[tuple[Node, float]]]  # nodes in, parents first; rewards out
 
 
 class Forest:
@@ -111,34 +110,31 @@ class Forest:
         self._grow = grow
         self.known: dict[Node, float] = dict(known or {})
 
-    def rewards(self, wanted: Sequence[tuple[Task, Path]]) -> list[tuple[float, ...]]:
-        """For every run the rewards of phases 0..N."""
-        for node, reward in self._grow(missing(wanted, self.known)):
+    def rewards(self, runs: Sequence[Node]) -> list[tuple[float, ...]]:
+        """For every run, a task and a whole path, the rewards of phases 0..N."""
+        for node, reward in self._grow(missing(runs, self.known)):
             self.known[node] = reward
-        return [tuple(self.known[task.name, path[:depth]] for depth in range(len(path) + 1)) for task, path in wanted]
+        return [tuple(self.known[key, path[:depth]] for depth in range(len(path) + 1)) for key, path in runs]
 
 
-def missing(wanted: Iterable[tuple[Task, Path]], known: Mapping[Node, float]) -> list[tuple[Task, Path]]:
+def missing(runs: Iterable[Node], known: Mapping[Node, float]) -> list[Node]:
     """The nodes that are not known yet, once each, task by task and depth first: an order that restores little."""
-    tasks: dict[str, Task] = {}
-    paths: dict[str, set[Path]] = {}
-    for task, path in wanted:
-        tasks[task.name] = task
+    paths: dict[TaskKey, set[Path]] = {}
+    for key, path in runs:
         prefixes = (path[:depth] for depth in range(len(path) + 1))
-        paths.setdefault(task.name, set()).update(p for p in prefixes if (task.name, p) not in known)
-    return [(tasks[name], path) for name in tasks for path in sorted(paths[name])]
+        paths.setdefault(key, set()).update(prefix for prefix in prefixes if (key, prefix) not in known)
+    return [(key, path) for key, wanted in paths.items() for path in sorted(wanted)]
 
 
-def serial(grower: Grower) -> Grow:
-    """Grows one node after another in this process."""
+def serial(train: Callable[[TaskKey, Path], Mapping[Path, float]]) -> Grow:
+    """Grows one node after another in this process; `train` also returns the ancestors that it had to train."""
 
-    def grow(nodes: Sequence[tuple[Task, Path]]) -> Iterator[tuple[Node, float]]:
+    def grow(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         done: set[Node] = set()
-        for task, path in nodes:
-            if (task.name, path) in done:
-                continue
-            for node_path, reward in grower.grow(task, path).items():
-                done.add((task.name, node_path))
-                yield (task.name, node_path), reward
+        for key, path in nodes:
+            if (key, path) not in done:
+                for trained, reward in train(key, path).items():
+                    done.add((key, trained))
+                    yield (key, trained), reward
 
     return grow

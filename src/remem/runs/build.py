@@ -25,7 +25,8 @@ from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.contract import NetSettings, backbone_name
 from remem.nets.network import Network, build_network
-from remem.policies.policy import POLICIES, Policy
+from remem.policies.learned import Learned
+from remem.policies.policy import Policy, policy_folder, resolve_policy, sampled
 from remem.runs.config import RunConfig
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
@@ -45,9 +46,15 @@ class Prepared:
     module: torch.nn.Module | None = None  # a backbone of the user's own
 
 
-def prepare(config: RunConfig, *, scenario: Scenario | None = None, module: torch.nn.Module | None = None) -> Prepared:
-    """Checks everything that can be wrong with a run before any training."""
-    policy = POLICIES[config.policy].build()
+def prepare(
+    config: RunConfig,
+    *,
+    scenario: Scenario | None = None,
+    module: torch.nn.Module | None = None,
+    policy: Policy | None = None,
+) -> Prepared:
+    """Checks everything that can be wrong with a run before any training; `policy` may be one of the user's own."""
+    config, policy = _settle_policy(config, policy)
     SELECTIONS[config.memory.selection]
     method = METHODS[config.method.name].build(config.method)
     check_optimizer(config.train)
@@ -58,10 +65,27 @@ def prepare(config: RunConfig, *, scenario: Scenario | None = None, module: torc
     budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=row_bytes)
     if module is not None:
         config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
-    resolved = _resolve(config, scenario, budget)
+    resolved = _resolve(with_absolute_paths(config), scenario, budget)
     prepared = Prepared(resolved, scenario, budget, method, policy, module)
     network_builder(prepared)(0)  # a backbone that does not fit the data is an error of the settings too
     return prepared
+
+
+def _settle_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:
+    """The policy, and settings that mean this very one from any folder and at any time."""
+    if own is None:
+        policy = resolve_policy(config.policy, config.seed, sample=config.sample_actions)
+        folder = policy_folder(config.policy)
+        name = config.policy if folder is None else str(folder.absolute())
+    else:
+        policy = sampled(own, config.seed) if config.sample_actions else own
+        name = f"own:{own.name}"
+    digest = policy.digest if isinstance(policy, Learned) else None
+    if config.policy_sha256 not in (None, digest):
+        raise InputError(
+            f"policy: {name} has changed since this run began: sha256 {digest}, expected {config.policy_sha256}"
+        )
+    return config.model_copy(update={"policy": name, "policy_sha256": digest}), policy
 
 
 def own_name(module: torch.nn.Module) -> str:
@@ -72,11 +96,11 @@ def own_name(module: torch.nn.Module) -> str:
     return f"own:{type(module).__name__}-{digest.hexdigest()[:8]}"
 
 
-def open_episode(prepared: Prepared, fabric: Fabric, report: Report) -> Episode:
-    """The episode of a run, before phase 0."""
+def open_episode(prepared: Prepared, fabric: Fabric, report: Report, *, task: str = "target") -> Episode:
+    """The episode of a run, before phase 0; `task` is what its random streams hang on besides the seed."""
     config, scenario = prepared.config, prepared.scenario
     limit_threads(config.train.threads)
-    streams = Streams(config.seed)
+    streams = Streams(config.seed, task)
     plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
     recipe = Recipe(
         build=network_builder(prepared),
@@ -120,15 +144,7 @@ def network_builder(prepared: Prepared) -> Callable[[int], Network]:
 
 
 def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig:
-    train, net, memory, data = config.train, config.net, config.memory, config.data
-    kind, colon, path = data.name.partition(":")
-    # A run must find its files again from any folder.
-    if colon:
-        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
-    if data.root is not None:
-        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
-    order = Path(config.scenario.order).expanduser()
-    division = config.scenario.model_copy(update={"order": str(order.absolute())} if order.is_file() else {})
+    train, net, memory = config.train, config.net, config.memory
     device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
     if (device, precision) == ("cpu", "fp16"):
@@ -149,10 +165,22 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
             "augment": config.augment.model_copy(update={"kind": plan.kind, "pad": plan.pad, "flip": plan.flip}),
             "net": net,
             "memory": memory,
-            "data": data,
-            "scenario": division,
         }
     )
+
+
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """A run must find its files again from any folder."""
+    data, division = config.data, config.scenario
+    kind, colon, path = data.name.partition(":")
+    if colon:
+        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
+    if data.root is not None:
+        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
+    order = Path(division.order).expanduser()
+    if order.is_file():
+        division = division.model_copy(update={"order": str(order.absolute())})
+    return config.model_copy(update={"data": data, "scenario": division})
 
 
 def has_bf16(device: str) -> bool:

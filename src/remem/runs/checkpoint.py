@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def save_snapshot(path: Path, snapshot: Snapshot) -> None:
     facts = json.dumps(snapshot.facts)
-    head = {"format": FORMAT, "facts": facts, "sha256": _digest(facts, snapshot.tensors)}
+    head = {"format": FORMAT, "facts": facts, "sha256": digest(facts, snapshot.tensors)}
     # One key: safetensors writes several in any order, and equal snapshots should be equal files.
     write_atomically(path, save(snapshot.tensors, {"remem": json.dumps(head)}))
 
@@ -47,7 +47,7 @@ def load_snapshot(path: Path) -> Snapshot:
         facts = head["facts"]
         if head["format"] != FORMAT:
             raise DamagedFileError(f"{path}: format {head['format']}, expected {FORMAT}")
-        if head["sha256"] != _digest(facts, tensors):
+        if head["sha256"] != digest(facts, tensors):
             raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
         return Snapshot(json.loads(facts), tensors)
     except (SafetensorError, KeyError, OSError, ValueError, TypeError) as error:
@@ -56,10 +56,11 @@ def load_snapshot(path: Path) -> Snapshot:
         raise DamagedFileError(f"{path}: not a whole checkpoint ({error})") from error
 
 
-def _digest(facts: str, tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(facts.encode())
+def digest(facts: str, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of a file's content: its facts, and every tensor with its name, type and shape."""
+    content = hashlib.sha256(facts.encode())
     for name in sorted(tensors):
         value = tensors[name].numpy()
-        digest.update(f"{name}{value.dtype}{value.shape}".encode())
-        digest.update(value.tobytes())
-    return digest.hexdigest()
+        content.update(f"{name}{value.dtype}{value.shape}".encode())
+        content.update(value.tobytes())
+    return content.hexdigest()

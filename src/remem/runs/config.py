@@ -30,7 +30,9 @@ class RunConfig(BaseModel):
 
     seed: int = Field(default=0, ge=0)
     preset: str = "small"
-    policy: str = "static"
+    policy: str = "static"  # a registered name or a policy folder
+    policy_sha256: str | None = None  # what the policy's files must be; None: whatever they are
+    sample_actions: bool = False  # False: the most probable action
     data: DataSettings = DataSettings()
     augment: AugmentSettings = AugmentSettings()
     scenario: ScenarioSettings = ScenarioSettings()
@@ -55,6 +57,8 @@ class RunConfig(BaseModel):
         """All settings without the paths of a machine, for result files."""
         tree = self.model_dump(mode="json")
         del tree["data"]["root"]
+        del tree["policy_sha256"]  # the policy's own provenance says what it was
+        tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
         tree["scenario"]["order"] = Path(self.scenario.order).name  # an order may be a file

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from safetensors.torch import save
 
 import remem
 from remem.episode import Episode, Snapshot
@@ -21,6 +20,7 @@ from remem.methods.loop import Report
 from remem.runs.build import Prepared, open_episode, open_fabric, prepare
 from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
 from remem.runs.config import RunConfig, validate
+from remem.runs.model import save_model
 from remem.runs.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
 from remem.runs.single import phases, public_facts, silent
 from remem.types import IntArray, Judgement
@@ -41,7 +41,7 @@ def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> Run
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
-    with _alone_in(out):
+    with alone_in(out):
         _begin(prepared, out)
         return _launch(fabric, prepared, out, None, report)
 
@@ -67,22 +67,22 @@ def go_on_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> R
     if not (out / "config.json").exists():
         return run_in_folder(prepared, out, report)
     config, fingerprint = read_config(out)
-    _require_same(out, config.model_dump(mode="json"), prepared.config)
+    require_same(out, config.model_dump(mode="json"), prepared.config.model_dump(mode="json"))
     if prepared.scenario.fingerprint != fingerprint:
         raise InputError(f"{out}: the data have changed since this run began; a resumed run needs the same data")
     if (out / "result.json").is_file() and (result := load_result(out)).complete:
         return result
     fabric = open_fabric(prepared.config.train)
-    with _alone_in(out) if fabric.is_global_zero else nullcontext():
+    with alone_in(out) if fabric.is_global_zero else nullcontext():
         path = out / "checkpoint.safetensors"
         checkpoint = load_snapshot(path) if path.exists() else None
         if checkpoint is not None:
-            _require_same(out, checkpoint.facts["config"], prepared.config)
+            require_same(out, checkpoint.facts["config"], prepared.config.model_dump(mode="json"))
         return _launch(fabric, prepared, out, checkpoint, report)
 
 
 @contextmanager
-def _alone_in(out: Path) -> Iterator[None]:
+def alone_in(out: Path) -> Iterator[None]:
     """A lock on the folder for as long as a run writes there; the system drops it however the process ends."""
     if sys.platform == "win32":  # has no such lock
         yield
@@ -184,8 +184,7 @@ class Journal:
     def finish(self, episode: Episode, entries: list[dict[str, Any]]) -> None:
         scenario = self._prepared.scenario
         facts = {**public_facts(self._prepared), "shape": scenario.bank.shape}
-        metadata = {"remem": json.dumps({"format": FORMAT, **facts})}  # one key: several are written in any order
-        write_atomically(self._out / "model.safetensors", save(episode.learner.state(), metadata))
+        save_model(self._out / "model.safetensors", facts, episode.learner.state(), episode.class_means())
         judgements: dict[str, IntArray] = {
             name.removeprefix("history/"): value.numpy().astype(np.int64) for name, value in self._history.items()
         }
@@ -219,18 +218,17 @@ def _without_history(checkpoint: Snapshot) -> Snapshot:
 def _require_free(out: Path, config: RunConfig) -> None:
     """A folder is free if this run would destroy nothing: empty, without files of ours, or never trained in."""
     if (out / "checkpoint.safetensors").exists() and (out / "config.json").exists():
-        _require_same(out, read_config(out)[0].model_dump(mode="json"), config)
+        require_same(out, read_config(out)[0].model_dump(mode="json"), config.model_dump(mode="json"))
         raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
     for name in OURS:
         if (out / name).exists() and not (out / "config.json").exists():
             raise InputError(f"--out: {out} holds a {name} that is not of a run; expected a new folder")
 
 
-def _require_same(out: Path, before: Mapping[str, Any], config: RunConfig) -> None:
+def require_same(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Settings may not change within a run; where the data lie is not one of them."""
-    now = config.model_dump(mode="json")
     for key, old, new in _differences(before, now):
-        if key != "data.root":
+        if not key.endswith("data.root"):
             raise InputError(f"{out}: {key} is {new!r}, but this run began with {old!r}; settings cannot change")
 
 

@@ -14,7 +14,7 @@ import remem
 from remem.errors import DamagedFileError
 from remem.evaluation.metrics import confusion, forgetting
 from remem.runs.checkpoint import write_atomically
-from remem.types import IntArray, PhaseResult
+from remem.types import Decision, IntArray, PhaseResult
 
 FORMAT = 1
 NEEDED = ("status", "config", "oracle", "average_accuracy", "last_accuracy", "forgetting", "phases", "samples_peak")
@@ -69,11 +69,6 @@ class RunResult:
 
 def phase_entry(result: PhaseResult) -> dict[str, Any]:
     """A phase for `result.json`."""
-    decision = result.decision
-    action = None
-    if decision is not None:
-        action = {"old_share": decision.old_share, "level1": decision.level1, "level2": decision.level2}
-        action["clamped"] = decision.clamped
     return {
         "phase": result.phase,
         "classes_seen": result.classes_seen,
@@ -84,13 +79,21 @@ def phase_entry(result: PhaseResult) -> dict[str, Any]:
         "accuracy_old": result.accuracy_old,
         "accuracy_new": result.accuracy_new,
         "accuracy_per_class": {str(label): value for label, value in result.accuracy_per_class.items()},
-        "action": action,
+        "action": action_entry(result.decision),
         "budget": result.budget,
         "held_old": result.held_old,
         "held_new": result.held_new,
         "held_per_class": {str(label): count for label, count in result.held_per_class.items()},
         "seconds": dict(result.seconds),
     }
+
+
+def action_entry(decision: Decision | None) -> dict[str, Any] | None:
+    """What was decided in a phase; None where nothing was."""
+    if decision is None:
+        return None
+    shares = {"old_share": decision.old_share, "level1": decision.level1, "level2": decision.level2}
+    return {**shares, "clamped": decision.clamped}
 
 
 def summarise(facts: Mapping[str, Any], phases: Sequence[Mapping[str, Any]], *, peak: int, complete: bool) -> RunResult:

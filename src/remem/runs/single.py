@@ -8,8 +8,10 @@ from typing import Any
 
 from lightning_fabric import Fabric
 
+from remem.data.scenario import Scenario
 from remem.episode import Episode
 from remem.methods.loop import Report
+from remem.policies.policy import Policy
 from remem.runs.build import Prepared, open_episode, open_fabric
 from remem.runs.results import RunResult, phase_entry, summarise
 from remem.types import PhaseResult
@@ -54,9 +56,18 @@ def public_facts(prepared: Prepared) -> dict[str, Any]:
         "config": prepared.config.public(),
         "head": method.readout,
         "oracle": policy.oracle or keeps_all,
-        "policy_saw_classes": False,
+        "policy_saw_classes": saw_classes(policy, scenario, prepared.config.public()["data"]["name"]),
         "policy": policy.provenance(),
         "data_fingerprint": scenario.fingerprint,
         "class_order": list(scenario.class_order),
         "class_names": list(scenario.class_names),
     }
+
+
+def saw_classes(policy: Policy, scenario: Scenario, data_name: str) -> bool:
+    """Whether the policy was learned on classes that arrive after phase 0 (protocol 3); images of any size are them."""
+    source = policy.provenance().get("source")
+    if not isinstance(source, Mapping) or source.get("data") != data_name:
+        return False
+    later = scenario.class_names[len(scenario.phases[0].classes) :]
+    return not set(later).isdisjoint(source.get("classes", ()))

@@ -1,0 +1,177 @@
+"""`remem plan`: what a run would hold, how long it would take and how much memory it would need; nothing is trained."""
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from remem.cli import options
+from remem.cli.progress import clock
+from remem.cli.training import describe, say
+
+if TYPE_CHECKING:
+    from remem.report.tables import Table
+    from remem.runs.build import Prepared
+    from remem.runs.estimate import Bytes
+    from remem.runs.plan import OldQuotas, Plan, PlannedPhase
+
+
+def plan(
+    context: typer.Context,
+    config: options.ConfigFile = None,
+    *,
+    dataset: options.Dataset = None,
+    order: options.Order = None,
+    phases: options.Phases = None,
+    base_classes: options.BaseClasses = None,
+    budget: options.Budget = None,
+    exemplars: options.Exemplars = None,
+    policy: options.Policy = None,
+    selection: options.Selection = None,
+    validation: options.Validation = None,
+    method: options.Method = None,
+    backbone: options.Backbone = None,
+    preset: options.Preset = None,
+    device: options.Device = None,
+    devices: options.Devices = None,
+    strategy: options.Strategy = None,
+    settings: options.Set = None,
+    seed: options.Seed = None,
+    data_root: options.DataRoot = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print the plan, and nothing else.", rich_help_panel=options.COMMON)
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.", rich_help_panel=options.COMMON)] = False,
+) -> None:
+    """Show what a run would hold in every phase, and about how long it would take, without training it.
+
+    Takes the flags of `remem run`. Time is measured on a few batches of the real network; memory is counted.
+
+    Example: remem plan --dataset digits --phases 3 --budget 300 --policy fixed-0.6
+    """
+    note = Console(stderr=True, quiet=quiet)
+    with note.status("reading the data"):
+        from remem.runs.build import prepare
+        from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
+        from remem.runs.plan import plan as make_plan
+
+        prepared = prepare(options.read_settings(context.params))
+        planned = make_plan(prepared)
+    with note.status("measuring a few batches"):
+        trial = try_out(prepared, planned)
+    seconds, bytes_ = estimate_seconds(prepared, planned, trial), estimate_bytes(prepared, planned, trial)
+    if as_json:
+        print(json.dumps(_tree(prepared, planned, seconds, bytes_), indent=1))
+        return
+    console = Console()
+    if not quiet:
+        say(console, *describe(prepared), "")
+    say(console, phase_table(planned, seconds).text(), "", class_table(planned).text(), "")
+    say(console, *_notes(prepared, planned, seconds, bytes_))
+
+
+def _tree(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], bytes_: "Bytes") -> dict[str, object]:
+    from dataclasses import asdict
+
+    from remem.runs.plan import plan_entry
+
+    return {
+        "config": prepared.config.public(),
+        "oracle": prepared.policy.oracle or prepared.method.regime == "all",
+        "phases": [{**plan_entry(p), "seconds": s} for p, s in zip(planned.phases, seconds, strict=True)],
+        "seconds": sum(seconds),
+        "bytes": {**asdict(bytes_), "peak": bytes_.peak},
+    }
+
+
+def phase_table(planned: "Plan", seconds: Sequence[float]) -> "Table":
+    """One row per phase; `-` where nothing is limited or decided."""
+    from remem.report.tables import NOTHING, Table
+
+    rows = []
+    for phase, time in zip(planned.phases, seconds, strict=True):
+        budget = NOTHING if phase.budget is None else str(phase.budget)
+        share = NOTHING if phase.decision is None else f"{phase.decision.old_share:.2f}"
+        counts = (phase.phase, phase.classes_seen, phase.arriving)
+        rows.append((*map(str, counts), budget, share, str(phase.held_old), str(phase.held_new), _about(time)))
+    header = ("phase", "classes", "arriving", "budget", "old share", "held old", "held new", "about")
+    return Table(header, tuple(rows))
+
+
+def class_table(planned: "Plan") -> "Table":
+    """Samples per class: new ones, and old ones by the phase that brought them."""
+    from remem.report.tables import Table
+
+    header = ("phase", "per new class", "per old class, by the phase it came in: harder / easier half")
+    rows = tuple((str(p.phase), _span(p.new), old_quotas(p)) for p in planned.phases)
+    return Table(header, rows, labels=3)
+
+
+def old_quotas(phase: "PlannedPhase") -> str:
+    """`0: 40 / 20, 1-3: 35 / 25`; neighbours with equal quotas share a place."""
+    from remem.report.tables import NOTHING
+
+    parts = []
+    for quotas, run in groupby(phase.old, key=_halves):
+        first, *_, last = [*(group := [part.phase for part in run]), group[-1]]
+        parts.append(f"{first}: {quotas}" if first == last else f"{first}-{last}: {quotas}")
+    return ", ".join(parts) or NOTHING
+
+
+def _halves(quotas: "OldQuotas") -> str:
+    return " / ".join(_span(half) for half in (quotas.harder, quotas.easier) if half)
+
+
+def _span(counts: Sequence[int]) -> str:
+    """Quotas that do not come out even differ by one, or by what their classes have: `7` or `7-8`."""
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _notes(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], bytes_: "Bytes") -> list[str]:
+    from remem.methods.method import Method
+
+    config = prepared.config
+    lines = [f"time     about {_about(sum(seconds))} on {config.train.device}, judging by a few batches"]
+    if config.train.devices > 1:
+        lines.append(f"note     measured in one process; {config.train.devices} share the work")
+    if type(prepared.method).refine is not Method.refine:
+        lines.append(f"note     the time that {config.method.name} takes to refine exemplars is not in it")
+    lines.append(f"memory   at most {size(bytes_.held)} of samples held in phases 1 to {len(planned.phases) - 1}")
+    lines.append(f"         {_peak(bytes_)}")
+    clamped = [str(p.phase) for p in planned.phases if p.decision is not None and p.decision.clamped]
+    if clamped:
+        lines.append(
+            f"note     phase {', '.join(clamped)}: the policy's choice does not fit; the nearest that does is taken"
+        )
+    return lines
+
+
+def _about(seconds: float) -> str:
+    return clock(math.ceil(seconds))
+
+
+def _peak(bytes_: "Bytes") -> str:
+    named = {
+        "data set": bytes_.data,
+        "model": bytes_.model,
+        "teacher": bytes_.teacher,
+        "gradients and optimiser": bytes_.training,
+        "a batch": bytes_.batch,
+        "program": bytes_.program,
+    }
+    parts = ", ".join(f"{name} {size(count)}" for name, count in named.items() if count)
+    return f"peak about {size(bytes_.peak)}: {parts}"
+
+
+def size(count: float) -> str:
+    """12_600_000 -> '12.6 MB'."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 99.95 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

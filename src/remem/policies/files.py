@@ -1,0 +1,187 @@
+"""Policies as files: a folder with `policy.json` and, for learned ones, `policy.safetensors`. Loading runs no code."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator, model_validator
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from remem import __version__
+from remem.errors import DamagedFileError, InputError
+from remem.policies.fixed import Fixed
+from remem.policies.learned import Learned
+from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+
+FORMAT = 1
+FACTS, WEIGHTS = "policy.json", "policy.safetensors"
+COMPUTED = ("format", "kind", "levels", "hidden", "old_tenths", "sha256", "sampled")  # said by the policy itself
+WIDEST = 4096  # hidden units; a file must not make us allocate more than it holds
+
+
+class Source(BaseModel):
+    """What a policy was learned on: phase 0 of a data set, a target as a whole (an oracle), or another data set."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    kind: Literal["phase0", "target", "dataset"]
+    data: str  # the public name, without any path
+    classes: tuple[str, ...]
+    order: str | None
+    phases: tuple[int, ...]
+    budget: Any
+
+
+class Facts(BaseModel):
+    """What `policy.json` says of every policy; more may stand beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    format: Literal[1]
+    remem: str
+    name: str = Field(min_length=1, max_length=100)
+    oracle: bool
+    source: Source | None  # None: it has learned nothing
+    method: dict[str, Any]
+    settings: dict[str, Any]
+    seed: int
+    rewards: tuple[FiniteFloat, ...]  # mean total reward of every epoch
+
+    @field_validator("name")
+    @classmethod
+    def _can_be_shown(cls, name: str) -> str:
+        if not name.isprintable():
+            raise ValueError("must be printable")
+        return name
+
+    @model_validator(mode="after")
+    def _owns_up(self) -> "Facts":
+        if self.source is not None and self.source.kind == "target" and not self.oracle:
+            raise ValueError("learned on the target itself, so 'oracle' must be true")
+        return self
+
+
+class TwoLevelFacts(Facts):
+    """Of `TwoLevelPolicy`."""
+
+    kind: Literal["two-level"]
+    levels: Literal[1, 2]
+    hidden: Annotated[int, Field(ge=1, le=WIDEST)]
+    sha256: str  # of the bytes of `policy.safetensors`
+
+
+class FixedFacts(Facts):
+    """Of one old share for all phases, chosen on some data; it has no weights."""
+
+    kind: Literal["fixed"]
+    old_tenths: Annotated[int, Field(ge=1, le=9)]
+
+
+def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mapping[str, Any]) -> None:
+    """Writes a policy; whenever it is stopped, the folder then holds a whole one or none.
+
+    `provenance` has name, oracle, source, method, settings, seed, rewards and whatever else is worth knowing. What a
+    loaded policy says of itself may be handed over as it is.
+    """
+    tree = {"remem": __version__, **{key: value for key, value in provenance.items() if key not in COMPUTED}}
+    content: dict[str, bytes] = {}
+    if isinstance(policy, Fixed):
+        own: dict[str, Any] = {"kind": "fixed", "old_tenths": policy.old_tenths}
+    else:
+        content[WEIGHTS] = save({name: value.float().contiguous() for name, value in policy.state_dict().items()})
+        own = {"kind": "two-level", "levels": policy.settings.levels, "hidden": policy.settings.hidden}
+        own["sha256"] = hashlib.sha256(content[WEIGHTS]).hexdigest()
+    try:
+        facts = _validate({"format": FORMAT, **tree, **own}).model_dump(mode="json")
+        content[FACTS] = (json.dumps(facts, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    except ValidationError as error:
+        raise InputError(f"policy: {_first(error)}") from error
+    try:
+        _write(folder, content)
+    except OSError as error:
+        raise InputError(f"{folder}: the policy cannot be written ({error.strerror})") from error
+
+
+def load_policy(folder: Path) -> Learned:
+    """The policy as it was saved; a folder that is missing, damaged or of another kind is said to be so."""
+    facts = _read_facts(folder)
+    core = Fixed(facts.old_tenths, facts.oracle) if isinstance(facts, FixedFacts) else _read_network(folder, facts)
+    return Learned(core, facts.model_dump(mode="json"))
+
+
+def _validate(tree: Mapping[str, Any]) -> TwoLevelFacts | FixedFacts:
+    return (FixedFacts if tree.get("kind") == "fixed" else TwoLevelFacts).model_validate(tree)
+
+
+def _read_facts(folder: Path) -> TwoLevelFacts | FixedFacts:
+    path = folder / FACTS
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(tree, dict):
+            raise DamagedFileError(f"{path}: not the facts of a policy (no table)")
+        if tree.get("format") != FORMAT:
+            raise DamagedFileError(f"{path}: format {tree.get('format')!r}, expected {FORMAT}")
+        return _validate(tree)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        what = f"no {FACTS} in it" if folder.is_dir() else "no such folder"
+        raise DamagedFileError(f"{folder}: {what}; expected the folder of a policy") from error
+    except DamagedFileError:
+        raise
+    except ValidationError as error:
+        raise DamagedFileError(f"{path}: {_first(error)}") from error
+    except OSError as error:
+        raise DamagedFileError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{path}: not a JSON file ({error})") from error
+
+
+def _read_network(folder: Path, facts: TwoLevelFacts) -> TwoLevelPolicy:
+    path = folder / WEIGHTS
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DamagedFileError(f"{path}: cannot be read ({error.strerror})") from error
+    if hashlib.sha256(content).hexdigest() != facts.sha256:
+        raise DamagedFileError(f"{path}: does not match its checksum in {FACTS}; the policy is damaged")
+    try:
+        weights = load(content)
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise DamagedFileError(f"{path}: not a safetensors file ({error})") from error
+    network = TwoLevelPolicy(PolicySettings(hidden=facts.hidden, levels=facts.levels))
+    expected = {name: (value.dtype, value.shape) for name, value in network.state_dict().items()}
+    if {name: (value.dtype, value.shape) for name, value in weights.items()} != expected:
+        raise DamagedFileError(f"{path}: not the weights of a two-level policy with {facts.hidden} hidden units")
+    if not all(value.isfinite().all() for value in weights.values()):
+        raise DamagedFileError(f"{path}: holds weights that are not finite")
+    network.load_state_dict(weights)
+    return network.requires_grad_(False)
+
+
+def _write(folder: Path, content: Mapping[str, bytes]) -> None:
+    """The facts come last: a folder without them holds no policy, so no old and new halves are ever taken together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = {name: folder / f"{name}.{os.getpid()}.part" for name in content}
+    try:
+        for name, part in parts.items():
+            with open(part, "wb") as file:
+                file.write(content[name])
+                file.flush()
+                os.fsync(file.fileno())
+        for name in (FACTS, WEIGHTS):
+            (folder / name).unlink(missing_ok=True)
+        for name, part in parts.items():
+            part.replace(folder / name)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing wrong, in one line."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"'{where}': {first['msg']}" if where else str(first["msg"])

@@ -1,0 +1,59 @@
+"""A policy with a file's weights and history: it takes the most probable action, or samples on request."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from remem.policies.fixed import Fixed
+from remem.policies.policy import does_not_sample
+from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.seeding import Streams
+from remem.types import Action, State
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What acts, and what `policy.json` says of it; loading one is in files.py."""
+
+    core: TwoLevelPolicy | Fixed
+    facts: Mapping[str, Any]
+    seed: int | None = None  # of the run that it samples for; None: the most probable action
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["name"])
+
+    @property
+    def oracle(self) -> bool:
+        return bool(self.facts["oracle"])
+
+    @property
+    def digest(self) -> str | None:
+        """Of everything that its files say, weights included; None for a policy that comes from no file."""
+        if "format" not in self.facts:
+            return None
+        return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()
+
+    def act(self, state: State) -> Action:
+        if isinstance(self.core, Fixed):
+            return self.core.act(state)
+        rng = None if self.seed is None else Streams(self.seed, "policy").numpy(state.phase, "act")
+        return self.core.choose(state, rng)[0]
+
+    def sampling(self, seed: int) -> "Learned":
+        """The same policy with actions drawn by their probability; the draws of a phase hang on the seed alone."""
+        if isinstance(self.core, Fixed):
+            raise does_not_sample(self.name)
+        return replace(self, seed=seed)
+
+    def provenance(self) -> dict[str, object]:
+        return dict(self.facts) if self.seed is None else {**self.facts, "sampled": True}
+
+
+def untrained(name: str, *, levels: int = 2) -> Learned:
+    """A policy that has learned nothing: all feasible actions are equally probable."""
+    network = TwoLevelPolicy(PolicySettings(levels=levels))
+    facts = {"name": name, "kind": "two-level", "levels": levels, "hidden": network.settings.hidden}
+    return Learned(network, {**facts, "oracle": False, "source": None})

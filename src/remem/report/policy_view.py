@@ -1,0 +1,123 @@
+"""What a policy would do, in numbers: probabilities over the state space, and its path through customary scenarios."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remem.memory.allocation import decide, outlook
+from remem.memory.budget import Budget, PhaseFacts
+from remem.policies.learned import Learned
+from remem.policies.policy import Policy
+from remem.policies.rmm import CHANGES, SHARES, SPLITS, Choice, TwoLevelPolicy
+from remem.types import Decision
+
+FloatArray = NDArray[np.float64]
+
+RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5)  # new / old classes: from N = 25 at the end to phases as large as half of all
+CUSTOMARY = {5: 7000, 10: 4500, 25: 3000}  # N -> M of the paper's CIFAR-100
+BASE, LATER, PER_CLASS, EXEMPLARS = 50, 50, 500, 2000  # its classes in phase 0 and after it, samples of each, E
+SPLIT_RATIO = 0.1  # where level 2 is looked at
+
+
+def network_of(policy: Policy) -> TwoLevelPolicy | None:
+    """The networks of a policy that has probabilities."""
+    return policy.core if isinstance(policy, Learned) and isinstance(policy.core, TwoLevelPolicy) else None
+
+
+def path(policy: Policy, phases: int, budget: int) -> list[Decision]:
+    """What it decides in phases 1..N of the customary scenario; whole numbers only, nothing is trained."""
+    seen, decisions, tenths = [BASE], list[Decision](), 0
+    new = LATER // phases
+    for _ in range(phases):
+        state = outlook(Budget("fixed", budget, EXEMPLARS), seen, PhaseFacts(new, new * PER_CLASS), tenths)
+        decisions.append(decide(state, policy.act(state)))
+        tenths = decisions[-1].old_tenths
+        seen.append(new)
+    return decisions
+
+
+def first_shares(network: TwoLevelPolicy, ratios: Sequence[float] = RATIOS) -> FloatArray:
+    """Level 1 in phase 1 where every share is feasible: (ratio, share)."""
+    return network.chances([_first(ratio) for ratio in ratios])[0]
+
+
+def changes(network: TwoLevelPolicy, ratios: Sequence[float] = RATIOS, shares: Sequence[int] = SHARES) -> FloatArray:
+    """Level 1 later, where only shares below 0.1 and above 0.9 are infeasible: (ratio, old share, change)."""
+    chances = network.chances([_later(ratio, share) for ratio in ratios for share in shares])[0]
+    return chances[:, : len(CHANGES)].reshape(len(ratios), len(shares), len(CHANGES))
+
+
+def first_splits(network: TwoLevelPolicy, ratio: float = SPLIT_RATIO) -> FloatArray:
+    """Level 2 in phase 1: (share that level 1 chose, split)."""
+    return network.chances([_first(ratio, place) for place in range(len(SHARES))])[1]
+
+
+def later_splits(network: TwoLevelPolicy, ratio: float = SPLIT_RATIO) -> FloatArray:
+    """Level 2 later: (change that level 1 chose, old share before it, split); NaN where that change cannot be."""
+    chances = np.full((len(CHANGES), len(SHARES), len(SPLITS)), np.nan)
+    for place, change in enumerate(CHANGES):
+        fits = [share + change in SHARES for share in SHARES]
+        chances[place, fits] = network.chances(
+            [_later(ratio, share, place) for share, fit in zip(SHARES, fits, strict=True) if fit]
+        )[1]
+    return chances
+
+
+def as_tree(policy: Policy) -> dict[str, Any]:
+    """Everything for scripts, as JSON has it."""
+    tree: dict[str, Any] = {"provenance": policy.provenance(), "oracle": policy.oracle}
+    tree["paths"] = [_path_entry(policy, phases, budget) for phases, budget in CUSTOMARY.items()]
+    network = network_of(policy)
+    if network is None:
+        return tree
+    shares, steps = [share / 10 for share in SHARES], [change / 10 for change in CHANGES]
+    tree["level1_first"] = {"ratios": list(RATIOS), "shares": shares, "probabilities": first_shares(network).tolist()}
+    tree["level1_change"] = {
+        "ratios": list(RATIOS),
+        "old_shares": shares,
+        "changes": steps,
+        "probabilities": changes(network).tolist(),
+    }
+    if network.settings.levels == 2:
+        splits = [split / 10 for split in SPLITS]
+        tree["level2_first"] = {
+            "ratio": SPLIT_RATIO,
+            "shares": shares,
+            "splits": splits,
+            "probabilities": first_splits(network).tolist(),
+        }
+        tree["level2_later"] = {
+            "ratio": SPLIT_RATIO,
+            "changes": steps,
+            "old_shares": shares,
+            "splits": splits,
+            "probabilities": [
+                [None if np.isnan(cell[0]) else cell.tolist() for cell in row] for row in later_splits(network)
+            ],
+        }
+    return tree
+
+
+def _path_entry(policy: Policy, phases: int, budget: int) -> dict[str, Any]:
+    steps = [
+        {
+            "old_share": d.old_share,
+            "level1": d.level1,
+            "level2": d.level2,
+            "old_total": d.old_total,
+            "clamped": d.clamped,
+        }
+        for d in path(policy, phases, budget)
+    ]
+    return {"phases": phases, "budget": budget, "steps": steps}
+
+
+def _first(ratio: float, place: int | None = None) -> Choice:
+    return Choice((ratio, 0.0), True, (True,) * len(SHARES), place, None)
+
+
+def _later(ratio: float, share: int, place: int | None = None) -> Choice:
+    feasible = tuple(share + change in SHARES for change in CHANGES)
+    return Choice((ratio, share / 10), False, feasible, place, None)

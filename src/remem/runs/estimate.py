@@ -1,0 +1,272 @@
+"""How long a run would take and how much memory it would need: a few batches are trained, the rest is arithmetic."""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from remem.data.augment import plain, plan_for
+from remem.methods.describe import describe
+from remem.methods.loop import Workshop, build_optimizer, run_stage
+from remem.methods.method import PhaseFacts
+from remem.methods.stage import Stage
+from remem.nets.network import Network
+from remem.runs.build import Prepared, limit_threads, network_builder, open_fabric
+from remem.runs.plan import Plan, PlannedPhase
+from remem.seeding import Streams
+from remem.types import Samples
+
+SHARES = {"first": 0.3, "later": 0.4, "balanced": 0.2, "judge": 0.1}  # of the seconds that are spent on measuring
+FEWEST, GROWTH, MOST_BATCHES = 2, 4, 8  # samples of the first trial, how fast trials grow, and how far
+GENTLE = 1e-9  # a rate at which no network diverges
+PROGRAM_BYTES = 480_000_000  # Python, torch and what else is imported and warmed up: measured on a run of digits
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a few batches showed; seconds are of one sample in one epoch, by stage."""
+
+    first: Mapping[str, float]  # phase 0
+    later: Mapping[str, float]  # phases 1..N, the balanced fine-tuning among them
+    judge: float  # seconds of one sample that is described
+    model_bytes: int  # with rows for all classes
+    teacher_bytes: int
+    training_bytes: int  # gradients and what the optimiser remembers
+    batch_bytes: int  # what one batch keeps until the gradients are known
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Where memory goes. What is held is row numbers of the data set, so `held` is no further part of the peak."""
+
+    held: int  # the most samples held in any of phases 1..N, as stored
+    data: int  # the data set, where it lies in memory
+    model: int
+    teacher: int
+    training: int
+    batch: int
+    program: int = PROGRAM_BYTES
+
+    @property
+    def peak(self) -> int:
+        return self.data + self.model + self.teacher + self.training + self.batch + self.program
+
+
+def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float]:
+    """About how long every phase would take: training, and describing samples for selection, means and judging."""
+    method, config = prepared.method, prepared.config
+    judged, seconds = 0, []
+    for planned, phase in zip(plan.phases, prepared.scenario.phases, strict=True):
+        judged += len(phase.judge)
+        paces = trial.first if planned.phase == 0 or method.restarts else trial.later
+        total = 0.0
+        for stage, pace in paces.items():
+            epochs = config.finetune.epochs if stage == "balanced" else config.train.epochs
+            evened = stage in ("balanced", "mixture")  # these see old and new classes in equal numbers
+            total += pace * epochs * (_evened(planned) if evened else planned.held)
+        described = judged + planned.held * (2 if config.augment.flip else 1)
+        if planned.decision is not None:  # the classes before are ranked, and the new ones for the fine-tuning
+            described += plan.phases[planned.phase - 1].held_new + planned.held_new
+        seconds.append(total + trial.judge * described)
+    return seconds
+
+
+def _evened(planned: PlannedPhase) -> int:
+    """All old samples, and of each new class as many as an old class has on average."""
+    old_classes = planned.classes_seen - len(planned.new)
+    quota = round(planned.held_old / old_classes)
+    return planned.held_old + sum(min(quota, count) for count in planned.new)
+
+
+def estimate_bytes(prepared: Prepared, plan: Plan, trial: Trial) -> Bytes:
+    scenario = prepared.scenario
+    bank, judge = scenario.bank, scenario.judge
+    held = max(planned.held if planned.budget is None else planned.budget for planned in plan.phases[1:])
+    own_test = judge.memory_bytes if judge.fingerprint != bank.fingerprint else 0
+    return Bytes(
+        held=held * bank.row_bytes,
+        data=bank.memory_bytes + own_test,
+        model=trial.model_bytes,
+        teacher=trial.teacher_bytes,
+        training=trial.training_bytes,
+        batch=trial.batch_bytes,
+    )
+
+
+def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
+    """Trains the real network on a few batches of phases 0 and 1, in one process, and throws it away."""
+    limit_threads(prepared.config.train.threads)
+    bench = Bench(prepared, plan)
+    first = later = bench.paces(None, seconds * SHARES["first"])
+    teacher = None
+    if not prepared.method.restarts:
+        teacher = bench.grow()
+        later = bench.paces(teacher, seconds * SHARES["later"])
+        if prepared.method.regime == "budget" and prepared.config.finetune.epochs:
+            later |= bench.paces(teacher, seconds * SHARES["balanced"], balanced=True)
+    judge = bench.describing(seconds * SHARES["judge"])
+    batch_bytes, training_bytes = bench.batch_bytes(teacher), bench.training_bytes()
+    model_bytes = bench.model_bytes()
+    return Trial(
+        first=first,
+        later=later,
+        judge=judge,
+        model_bytes=model_bytes,
+        teacher_bytes=model_bytes if teacher is not None and prepared.method.asks_teacher else 0,
+        training_bytes=training_bytes,
+        batch_bytes=batch_bytes,
+    )
+
+
+class Bench:
+    """A network on trial: the real one, on the run's own training samples."""
+
+    def __init__(self, prepared: Prepared, plan: Plan) -> None:
+        config, scenario = prepared.config, prepared.scenario
+        self._prepared, self._plan, self._reader = prepared, plan, scenario.bank
+        self._train = config.train.model_copy(update={"devices": 1, "strategy": "single"})
+        self._events: list[dict[str, Any]] = []
+        pictures = plan_for(scenario.look, scenario.bank.shape, config.augment)
+        fabric = open_fabric(self._train)
+        self._shop = Workshop(self._train, pictures, fabric, Streams(config.seed, "trial"), self._events.append)
+        self._network = network_builder(prepared)(0)
+        self._generator = torch.Generator().manual_seed(0)
+        self._phase = 0
+        self._tried = FEWEST  # samples of the largest trial so far
+        self._add_classes(len(scenario.phases[0].classes))
+
+    def grow(self) -> Network:
+        """On to a later phase; the teacher, which is as large as the network itself in all of them but the first."""
+        self._prepared.method.expand(self._network)
+        teacher = copy.deepcopy(self._network).eval().requires_grad_(False)
+        self._phase = 1
+        self._add_classes(len(self._prepared.scenario.phases[1].classes))
+        return teacher
+
+    def paces(self, teacher: Network | None, seconds: float, *, balanced: bool = False) -> dict[str, float]:
+        """Seconds of one sample in one epoch, for every stage of a phase or for its balanced fine-tuning."""
+
+        def train(count: int) -> None:
+            self._events.clear()
+            for stage in self._stages(count, balanced=balanced):
+                run_stage(stage, self._network, self._reader, self._shop, phase=self._phase, teacher=teacher)
+
+        self._tried = self._grown(train, seconds)
+        return {event["stage"]: event["seconds"] / event["samples"] for event in self._events}
+
+    def describing(self, seconds: float) -> float:
+        """Seconds of one sample that is described."""
+        took = math.inf
+
+        def look(count: int) -> None:
+            nonlocal took
+            started = time.perf_counter()
+            samples = self._samples(count)
+            describe(self._network, self._reader, samples, plan=self._shop.plan, fabric=self._shop.fabric)
+            took = (time.perf_counter() - started) / count
+
+        self._grown(look, seconds)
+        return took
+
+    def _grown(self, attempt: Callable[[int], None], seconds: float) -> int:
+        """Attempts with more and more samples, as long as the next one fits into the time; the size of the last."""
+        began, count = time.perf_counter(), FEWEST
+        attempt(count)  # the first one also pays for whatever is done only once
+        while True:
+            started = time.perf_counter()
+            attempt(count)
+            took = time.perf_counter() - started
+            if started + (1 + GROWTH) * took - began > seconds or count >= MOST_BATCHES * self._batch:
+                return count
+            count = self._whole(GROWTH * count)
+
+    def _whole(self, count: int) -> int:
+        """Whole batches, once there is one: the last, smaller one would count too much."""
+        batches = min(count // self._batch, MOST_BATCHES)
+        return batches * self._batch if batches else count
+
+    @property
+    def _batch(self) -> int:
+        return max(FEWEST, min(self._train.batch_size, self._plan.phases[self._phase].held))
+
+    def _stages(self, count: int, *, balanced: bool = False) -> list[Stage]:
+        """The stages of this phase over `count` samples, one epoch of each."""
+        method, samples = self._prepared.method, self._samples(count)
+        stages = method.stages(self._facts(), self._network, samples, self._train)
+        if balanced:
+            stages = [method.balanced(stages[0], self._network, samples, self._prepared.config.finetune)]
+        return [replace(stage, epochs=1, rate=GENTLE) for stage in stages]
+
+    def _facts(self) -> PhaseFacts:
+        sizes = [len(phase.classes) for phase in self._prepared.scenario.phases]
+        return PhaseFacts(self._phase, sum(sizes[: self._phase]), sizes[self._phase], self._shop.streams)
+
+    def _samples(self, count: int) -> Samples:
+        """Training samples of the phases that are held, some of them several times if there are not enough."""
+        oldest = self._phase if self._prepared.method.regime == "none" else 0
+        phases = self._prepared.scenario.phases[oldest : self._phase + 1]
+        share = -(-count // len(phases))
+        parts = []
+        for phase in phases:
+            rows = np.concatenate(list(phase.train.values()))
+            labels = np.repeat(list(phase.train), [len(part) for part in phase.train.values()])
+            order = np.resize(self._shop.streams.numpy(phase.index, "samples").permutation(len(rows)), share)
+            parts.append(Samples(rows[order], labels[order]))
+        both = parts[0] if len(parts) == 1 else parts[0].with_(parts[1])
+        return both.take(np.argsort(np.arange(len(both)) % share, kind="stable")[:count])
+
+    def batch_bytes(self, teacher: Network | None) -> int:
+        """What autograd keeps of one batch between the forward and the backward pass, weights left out."""
+        count = min(self._tried, self._batch)
+        [stage, *_] = self._stages(count)
+        values = torch.from_numpy(self._reader.read(stage.samples.rows))
+        labels = torch.from_numpy(stage.samples.labels)
+        fabric = self._shop.fabric
+        inputs = plain(fabric.to_device(values), self._shop.plan)
+        weights = {value.untyped_storage().data_ptr() for value in self._network.state_dict().values()}
+        kept: dict[int, int] = {}
+
+        def pack(value: Tensor) -> Tensor:
+            storage = value.untyped_storage()
+            if storage.data_ptr() not in weights:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return value
+
+        self._network.train()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value), fabric.autocast():
+            advice = teacher(inputs) if teacher is not None and stage.needs_teacher else None
+            stage.objective(self._network(inputs), fabric.to_device(labels), advice)
+        return sum(kept.values()) * self._batch // count
+
+    def training_bytes(self) -> int:
+        """Gradients of what the main stage trains, and the optimiser's memory of them."""
+        [stage, *_] = self._stages(FEWEST)
+        optimizer, total = build_optimizer(stage, self._train), 0
+        for group in stage.groups:
+            for parameter in group.parameters:
+                parameter.grad = torch.zeros_like(parameter)
+                total += parameter.nbytes
+        optimizer.step()
+        states = (value for state in optimizer.state.values() for value in state.values())
+        return total + sum(value.nbytes for value in states if isinstance(value, Tensor))
+
+    def model_bytes(self) -> int:
+        """Weights and statistics once all classes have come; called last, since the network grows."""
+        classes = sum(len(phase.classes) for phase in self._prepared.scenario.phases)
+        self._add_classes(classes - self._network.head.classes)
+        return _bytes_of(self._network)
+
+    def _add_classes(self, count: int) -> None:
+        self._network.head.grow(count, self._generator)
+        self._network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._shop.fabric.to_device(self._network)
+
+
+def _bytes_of(module: nn.Module) -> int:
+    return sum(value.nbytes for value in module.state_dict().values())

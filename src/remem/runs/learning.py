@@ -1,0 +1,94 @@
+"""The settings of policy learning, and where its runs come from: what kind of task, how many, how costly."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from remem.errors import InputError
+from remem.rl.paths import Fidelity
+from remem.rl.reinforce import ReinforceSettings
+from remem.runs.config import RunConfig, Tree, compose, merged
+
+
+class LearnSettings(ReinforceSettings):
+    """The `learn` section: Algorithm 1 with K tasks x Z runs in each of m epochs."""
+
+    levels: Literal[1, 2] = 2
+    source: str = "phase0"  # of the target; "target": the whole target, an oracle; "dataset:NAME": another data set
+    fidelity: Fidelity = "short"
+    epochs: int = Field(default=30, ge=1)  # m
+    tasks: int = Field(default=2, ge=1)  # K
+    runs: int = Field(default=8, ge=1)  # Z
+    pool: int = Field(default=4, ge=0)  # how many tasks there are in all; 0: new ones in every epoch
+    finish_epochs: int = Field(default=0, ge=0)  # more epochs afterwards, at the fidelity below
+    finish_fidelity: Fidelity = "full"
+    phases: tuple[int, ...] | None = None  # several N at once, task by task; None: as the target
+    short_share: float = Field(default=0.25, gt=0, le=1)  # of the epochs that `short` trains
+    fresh_init: bool = False  # phase 0 anew for every run, as in the paper; then no prefix is shared
+    share: bool = True  # no prefix is trained twice; off, every run starts from nothing
+    hidden: int = Field(default=32, ge=1, le=4096)  # units of the policy's hidden layers
+    disk_gigabytes: float = Field(default=4.0, ge=0)  # for snapshots of inner nodes
+
+    @field_validator("source")
+    @classmethod
+    def _is_a_source(cls, source: str) -> str:
+        if source not in ("phase0", "target") and not (source.startswith("dataset:") and source != "dataset:"):
+            raise InputError(f"source: '{source}' given; expected phase0, target or dataset:NAME")
+        return source
+
+    @field_validator("phases")
+    @classmethod
+    def _are_phases(cls, phases: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if phases is not None and (not phases or min(phases) < 1):
+            raise InputError(f"learn.phases: {list(phases)} given; expected whole numbers of at least 1")
+        return phases
+
+    @property
+    def all_epochs(self) -> int:
+        return self.epochs + self.finish_epochs
+
+    def fidelity_of(self, epoch: int) -> Fidelity:
+        return self.fidelity if epoch < self.epochs else self.finish_fidelity
+
+    def tasks_of(self, epoch: int) -> list[int]:
+        """Numbers of the K tasks of an epoch: the pool in turn, or new ones for ever."""
+        first = epoch * self.tasks
+        return [number % self.pool if self.pool else number for number in range(first, first + self.tasks)]
+
+
+class LearnConfig(BaseModel):
+    """A target as a run would meet it, and how a policy for it is learned."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: RunConfig
+    learn: LearnSettings = LearnSettings()
+
+
+def compose_learning(*layers: Mapping[str, Any]) -> LearnConfig:
+    """Like the settings of a run, with a section `learn` beside them."""
+    learn: Tree = {}
+    for layer in layers:
+        section = layer.get("learn", {})
+        if not isinstance(section, Mapping):
+            raise InputError(f"learn: {section!r} given; expected settings such as learn.epochs=30")
+        learn = merged(learn, section)
+    target = compose(*({key: value for key, value in layer.items() if key != "learn"} for layer in layers))
+    return LearnConfig(target=target, learn=read_learn_settings(learn))
+
+
+def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
+    """One line for the first thing wrong."""
+    try:
+        return LearnSettings.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InputError):
+            raise InputError(str(cause)) from error
+        field = ".".join(["learn", *(str(part) for part in first["loc"])])
+        known = ", ".join(LearnSettings.model_fields)
+        if first["type"] == "extra_forbidden":
+            raise InputError(f"{field}: no such setting; there are {known}") from error
+        raise InputError(f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}") from error

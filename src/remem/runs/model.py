@@ -1,0 +1,231 @@
+"""The model of a finished run, without its data: `model.safetensors` written, read again, and asked for labels."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import ArrayLike
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from scipy.special import softmax  # type: ignore[import-untyped]
+from torch import Tensor
+
+from remem.data.arrays import ArraySource, as_values
+from remem.data.augment import plan_for
+from remem.data.images import resize
+from remem.data.source import Look
+from remem.errors import DamagedFileError, InputError
+from remem.evaluation.metrics import FloatArray, nearest_mean
+from remem.methods.describe import CHUNK, Described
+from remem.methods.learner import Learner, Recipe
+from remem.methods.loop import Workshop
+from remem.methods.method import Readout
+from remem.methods.settings import TrainSettings
+from remem.methods.table import METHODS
+from remem.nets.network import Network, build_network
+from remem.runs.build import limit_threads, open_fabric
+from remem.runs.checkpoint import digest, write_atomically
+from remem.runs.config import RunConfig, validate
+from remem.runs.results import load_result
+from remem.runs.single import silent
+from remem.seeding import Streams
+from remem.selection.ranking import SELECTIONS
+from remem.types import IntArray, Reader, Samples, Values
+
+FORMAT = 1
+FILE = "model.safetensors"
+MEANS = "class_means"  # beside the network's own tensors
+Head = Literal["own", "cnn", "nme"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of n samples; classes are positions in the class order, as in `predictions.npz`."""
+
+    classes: IntArray  # (n,)
+    probabilities: FloatArray  # (n, C)
+    class_names: tuple[str, ...]  # (C,)
+
+    @property
+    def labels(self) -> list[str]:
+        """What the data set calls the classes."""
+        return [self.class_names[place] for place in self.classes.tolist()]
+
+    def best(self, count: int) -> IntArray:
+        """The most probable classes (n, count), the predicted one first, ties by class order."""
+        ranked = -self.probabilities
+        ranked[np.arange(len(ranked)), self.classes] = -np.inf  # two that differ by a rounding error may look equal
+        return np.argsort(ranked, axis=1, kind="stable")[:, :count]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network that learns no more, the class means of its exemplars, and what is known of the run."""
+
+    config: RunConfig
+    readout: Readout  # the method's own head
+    class_names: tuple[str, ...]  # by position in the class order
+    class_order: tuple[int, ...]  # the data set's own label at each position
+    shape: tuple[int, ...]  # of one sample: (h, w, c) or (d,)
+    class_means: FloatArray | None  # (C, d); None where the method keeps no exemplars
+    _learner: Learner
+
+    @property
+    def network(self) -> Network:
+        return self._learner.network
+
+    def predict(self, values: ArrayLike, *, head: Head = "own") -> Prediction:
+        """Labels and probabilities of images (n, h, w[, c]) of uint8 or uint16, or of vectors (n, d)."""
+        rows = self.fitted(values, "values")
+        source = ArraySource(rows, np.zeros(len(rows), np.int64))
+        blocks = list(self.blocks(source, len(rows), head))
+        classes, chances = ([getattr(b, part) for b in blocks] for part in ("classes", "probabilities"))
+        return Prediction(np.concatenate(classes), np.concatenate(chances), self.class_names)
+
+    def blocks(self, reader: Reader, count: int, head: Head = "own") -> Iterator[Prediction]:
+        """Rows 0..count-1 of a reader whose rows fit, some at a time: for more samples than memory holds."""
+        chosen = self.readout_of(head)
+        for start in range(0, count, CHUNK):
+            rows = np.arange(start, min(start + CHUNK, count), dtype=np.int64)
+            yield self._read_out(self._learner.describe(reader, Samples(rows, np.zeros_like(rows))), chosen)
+
+    def readout_of(self, head: Head) -> Readout:
+        """The readout that a head means here; one that this model does not have is an error."""
+        chosen = self.readout if head == "own" else head
+        if chosen == "nme" and self.class_means is None:
+            name = self.config.method.name
+            raise InputError(f"head: {head} given, but this model of {name} has no class means; expected cnn")
+        return chosen
+
+    def fitted(self, array: ArrayLike, field: str) -> Values:
+        """A user's array as rows of the model's shape; pictures of another size become squares as in the data sets."""
+        values = as_values(array, field)
+        if values.shape[1:] == self.shape:
+            return values
+        if values.ndim == 4 and self.takes_squares and values.shape[3] == self.shape[2]:
+            return resize(values, self.shape[0])
+        kind = "images" if len(self.shape) == 3 else "vectors"
+        raise InputError(f"{field}: samples of shape {values.shape[1:]}; expected {kind} of shape {self.shape}")
+
+    @property
+    def takes_squares(self) -> bool:
+        """Whether samples are square images, to which any image can be cut and resized."""
+        return len(self.shape) == 3 and self.shape[0] == self.shape[1]
+
+    def _read_out(self, described: Described, readout: Readout) -> Prediction:
+        if readout == "cnn":
+            classes = described.logits.argmax(axis=1)
+            return Prediction(classes, softmax(described.logits.astype(np.float64), axis=1), self.class_names)
+        assert self.class_means is not None
+        features = described.features.astype(np.float64)
+        norms = np.linalg.norm(features, axis=1, keepdims=True)
+        # Unit vectors u and m: -|u - m|^2 = 2 u m - 2, and what is the same for all classes does not matter.
+        products = features @ self.class_means.T / np.where(norms > 0, norms, 1.0)
+        classes = nearest_mean(described.features, self.class_means)
+        return Prediction(classes, softmax(2 * products, axis=1), self.class_names)
+
+
+def save_model(path: Path, facts: Mapping[str, Any], network: Mapping[str, Tensor], means: FloatArray | None) -> None:
+    """Weights and class means, with everything that is needed to use them; equal models are equal files."""
+    tensors = dict(network) | ({} if means is None else {MEANS: torch.from_numpy(means)})
+    head = {"format": FORMAT, **facts, "sha256": digest(json.dumps(facts), tensors)}
+    write_atomically(path, save(tensors, {"remem": json.dumps(head)}))  # one key: several are written in any order
+
+
+def load_model(folder: str | Path) -> Model:
+    """The model of a finished run, from the run's folder or the file in it; no data are needed and no code is run.
+
+    It predicts with the run's number of threads and its precision, so that labels are those of the run's evaluation;
+    on the CPU where the run's device is absent.
+    """
+    path = _finished(Path(folder))
+    facts, tensors = _read(path)
+    means = tensors.pop(MEANS, None)
+    try:
+        config = validate(facts["config"])
+        if config.net.name.startswith("own:"):
+            raise InputError(f"the network is a module of your own ({config.net.name}), which no file can rebuild")
+        names, order = tuple(map(str, facts["class_names"])), tuple(map(int, facts["class_order"]))
+        shape = tuple(map(int, facts["shape"]))
+        learner = _rebuild(config, shape, tensors)
+        model = Model(config, facts["head"], names, order, shape, None if means is None else means.numpy(), learner)
+        _require_agreement(model)
+    except (InputError, RuntimeError, LookupError, TypeError, ValueError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = first if isinstance(error, InputError) else f"not a whole model ({first})"
+        raise DamagedFileError(f"{path}: {reason}") from error
+    return model
+
+
+def _finished(place: Path) -> Path:
+    """The model file of a run folder; a run that is not complete has none that counts."""
+    if not place.is_dir():
+        if place.name == FILE and place.is_file():
+            return place
+        raise DamagedFileError(f"{place}: no such folder; expected the folder of a finished run")
+    began, ended = (place / "config.json").is_file(), (place / "result.json").is_file()
+    if (ended and not load_result(place).complete) or (began and not ended):
+        raise InputError(f"{place}: this run is not finished; go on with `remem resume {place}`")
+    if not (place / FILE).is_file():
+        raise DamagedFileError(f"{place / FILE}: no such file; expected the folder of a finished run")
+    return place / FILE
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a model file says and holds; one that is cut short or changed is said to be so."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts: dict[str, Any] = json.loads((file.metadata() or {})["remem"])
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        version, checksum = facts.pop("format"), facts.pop("sha256", None)
+    except (SafetensorError, KeyError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedFileError(f"{path}: not a whole model ({error})") from error
+    if version != FORMAT:
+        raise DamagedFileError(f"{path}: format {version}, expected {FORMAT}")
+    if checksum is not None and checksum != digest(json.dumps(facts), tensors):
+        raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
+    return facts, tensors
+
+
+def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Learner:
+    """A learner with the run's network, its evaluation transform, and nothing to learn."""
+    method, augment = METHODS[config.method.name].build(config.method), config.augment
+    look = Look(mean=None, std=None, augment=augment.kind, flip=False)  # the settings have all of it, resolved
+    recipe = Recipe(
+        build=lambda seed: build_network(config.net, shape, method.head, seed),
+        measures=False,  # mean and deviation are tensors of the network
+        method=method,
+        finetune=config.finetune,
+        rank=SELECTIONS[config.memory.selection].rank,
+    )
+    limit_threads(config.train.threads)
+    shop = Workshop(
+        config.train, plan_for(look, shape, augment), _open_fabric(config.train), Streams(config.seed), silent
+    )
+    learner = Learner(recipe, shop)
+    learner.load(tensors)
+    return learner
+
+
+def _open_fabric(train: TrainSettings) -> Fabric:
+    alone = train.model_copy(update={"devices": 1, "strategy": "single"})
+    try:
+        return open_fabric(alone)
+    except InputError:
+        return open_fabric(alone.model_copy(update={"device": "cpu", "precision": "fp32"}))
+
+
+def _require_agreement(model: Model) -> None:
+    """The parts of a file must speak of the same classes and features."""
+    classes, width = model.network.head.classes, model.network.backbone.width
+    if not len(model.class_names) == len(model.class_order) == classes:
+        raise ValueError(f"{len(model.class_names)} class names for {classes} classes")
+    if model.readout not in ("cnn", "nme"):
+        raise ValueError(f"no head {model.readout}")
+    if model.class_means is not None and model.class_means.shape != (classes, width):
+        raise ValueError(f"class means of shape {model.class_means.shape}")

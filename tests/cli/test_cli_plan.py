@@ -1,0 +1,116 @@
+"""`remem plan`: its tables agree with the run that it speaks of."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import TINY, Command
+from remem.cli.plan import old_quotas, size
+from remem.runs.plan import OldQuotas, PlannedPhase
+
+FLAGS = (*TINY, "--budget", 30, "--exemplars", 10, "--policy", "fixed-0.6")
+
+
+def test_the_plan_agrees_with_the_run(remem: Command, vectors: str, tmp_path: Path) -> None:
+    said = remem("plan", "--dataset", vectors, *FLAGS)
+    assert (said.code, said.err) == (0, "")
+    assert "6 classes: 3 in phase 0, then 2 phases of 2, 1" in said.out.splitlines()[0]
+    remem("run", "--dataset", vectors, *FLAGS, "--out", tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    rows = [line.split() for line in said.out.splitlines() if re.match(r" +\d", line)]
+    assert len(rows) == 3
+    for row, phase in zip(rows, result["phases"], strict=True):
+        budget, share = ("-", "-") if phase["budget"] is None else ("30", "0.60")
+        arriving = (60, 40, 20)[phase["phase"]]
+        cells = [phase["phase"], phase["classes_seen"], arriving, budget, share, phase["held_old"], phase["held_new"]]
+        assert row[:-1] == [str(cell) for cell in cells]
+        assert re.fullmatch(r"\d+:\d\d", row[-1])
+    assert re.search(r"^time     about \d+:\d\d on cpu, ", said.out, re.MULTILINE)
+    assert "memory   at most 720 bytes of samples held in phases 1 to 2" in said.out  # 30 vectors of 6 floats
+    assert "peak about 48" in said.out
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_samples_per_class(remem: Command, vectors: str) -> None:
+    said = remem("plan", "--dataset", vectors, *FLAGS, "--quiet")
+    lines = said.out.splitlines()
+    start = next(place for place, line in enumerate(lines) if "per new class" in line)
+    assert [line.split(maxsplit=2) for line in lines[start + 2 : start + 5]] == [
+        ["0", "20", "-"],
+        ["1", "6", "0: 6 / 6"],  # 18 for three classes, 12 for two
+        ["2", "12", "0: 3-4 / 4, 1: 4 / 3"],  # 10.8 of 18 for phase 0: 11, 7.3 of them for its harder half: 7
+    ]
+    assert lines[0].split()[0] == "phase"
+
+
+def test_json(remem: Command, vectors: str, tmp_path: Path) -> None:
+    tree = json.loads(remem("plan", "--dataset", vectors, *FLAGS, "--json").out)
+    remem("run", "--dataset", vectors, *FLAGS, "--out", tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert tree["config"] == result["config"]
+    assert tree["oracle"] is False
+    for planned, phase in zip(tree["phases"], result["phases"], strict=True):
+        for key in ("phase", "classes_seen", "budget", "action", "held_old", "held_new"):
+            assert planned[key] == phase[key]
+    assert tree["seconds"] == pytest.approx(sum(phase["seconds"] for phase in tree["phases"]))
+    assert tree["bytes"]["held"] == 720
+    parts = {name: count for name, count in tree["bytes"].items() if name not in ("held", "peak")}
+    assert tree["bytes"]["peak"] == sum(parts.values())
+
+
+@pytest.mark.parametrize(
+    ("flags", "held"),
+    [
+        (("--method", "joint"), [(0, 60), (60, 40), (100, 20)]),
+        (("--method", "lwf", "--set", "method.replay=false"), [(0, 60), (0, 30), (0, 20)]),
+    ],
+    ids=["all", "none"],
+)
+def test_methods_that_share_nothing(
+    remem: Command, vectors: str, flags: tuple[str, ...], held: list[tuple[int, int]]
+) -> None:
+    tree = json.loads(remem("plan", "--dataset", vectors, *FLAGS, *flags, "--json").out)
+    assert [(phase["held_old"], phase["held_new"]) for phase in tree["phases"]] == held
+    assert [phase["action"] for phase in tree["phases"]] == [None] * 3
+    assert tree["oracle"] == ("joint" in flags)
+
+
+def test_notes_say_what_the_numbers_leave_out(remem: Command, vectors: str) -> None:
+    said = remem("plan", "--dataset", vectors, *TINY, "--budget", 7, "--policy", "fixed-0.9", "--method", "mnemonics")
+    assert "note     the time that mnemonics takes to refine exemplars is not in it" in said.out
+    assert "note     phase 1: the policy's choice does not fit; the nearest that does is taken" in said.out
+
+
+def test_mistakes_are_one_line(remem: Command, vectors: str) -> None:
+    for flags, message in (
+        (("--budget", 5), "budget: 5 samples"),
+        (("--policy", "fixed-0.65"), "fixed-0.6"),
+        (("--set", "train.epoch=1"), "did you mean"),
+    ):
+        said = remem("plan", "--dataset", vectors, *TINY, *flags)
+        assert (said.code, said.err.count("\n"), said.out) == (2, 1, "")
+        assert message in said.err
+    assert remem("plan", "--out", "x").code == 2
+
+
+def test_neighbouring_phases_with_equal_quotas_share_a_place() -> None:
+    def planned(*old: OldQuotas) -> PlannedPhase:
+        return PlannedPhase(len(old), 9, 9, 9, None, old, (1,))
+
+    assert old_quotas(planned()) == "-"
+    assert old_quotas(planned(OldQuotas(0, (4, 5), (2,)))) == "0: 4-5 / 2"
+    phases = [OldQuotas(0, (9,), (3,)), OldQuotas(1, (7,), ()), OldQuotas(2, (7,), ()), OldQuotas(3, (7,), (7,))]
+    assert old_quotas(planned(*phases)) == "0: 9 / 3, 1-2: 7, 3: 7 / 7"
+
+
+def test_sizes_are_short() -> None:
+    assert [size(count) for count in (0, 720, 19_200, 115_400, 12_600_000, 2_345_000_000)] == [
+        "0 bytes",
+        "720 bytes",
+        "19.2 kB",
+        "115 kB",
+        "12.6 MB",
+        "2.3 GB",
+    ]

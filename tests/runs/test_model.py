@@ -1,0 +1,335 @@
+"""model.py and inputs.py: a finished run's model says what evaluation said, from its file alone."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import remem
+from remem.data.arrays import from_arrays
+from remem.data.source import Dataset
+from remem.errors import DamagedFileError, InputError
+from remem.runs.build import Prepared, prepare
+from remem.runs.config import compose
+from remem.runs.folder import run_in_folder
+from remem.runs.inputs import open_inputs
+from remem.runs.model import Model, Prediction, load_model, save_model
+from worlds import IMAGES, blobs, pictures, ready, write_folder
+
+
+def grey() -> Dataset:
+    """Pictures of one channel whose classes have words for labels."""
+    words, sides = np.array(["ant", "bee", "cat", "dog", "eel", "fox"]), (pictures().train, pictures().test)
+    parts = [part for side in sides for part in (side.read(np.arange(len(side.labels)))[..., :1], words[side.labels])]
+    return from_arrays(*parts, name="grey")
+
+
+WORLDS: dict[str, Callable[[], Prepared]] = {
+    "images": lambda: ready(pictures()),
+    "vectors": lambda: ready(blobs()),
+    "lucir-aanets": lambda: ready(pictures(), {"method": {"name": "lucir-aanets"}}),
+    "icarl-aanets": lambda: ready(blobs(), {"method": {"name": "icarl-aanets"}, "scenario": {"order": "seed:5"}}),
+    "mnemonics": lambda: ready(pictures(), {"method": {"name": "mnemonics", "refine_steps": 1}}),
+    "joint": lambda: ready(blobs(), {"method": {"name": "joint"}}),
+    "resized crops": lambda: ready(pictures(), {"augment": {"kind": "resized-crop"}}),
+    "words": lambda: ready(grey(), {"scenario": {"order": "seed:1"}}),
+    "no exemplars": lambda: ready(blobs(), {"method": {"name": "finetune", "replay": False}}),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Prepared, Path]]:
+    """A run of a world and its folder, trained once."""
+    done: dict[str, tuple[Prepared, Path]] = {}
+
+    def of(world: str) -> tuple[Prepared, Path]:
+        if world not in done:
+            prepared, out = WORLDS[world](), tmp_path_factory.mktemp("run")
+            run_in_folder(prepared, out)
+            done[world] = prepared, out
+        return done[world]
+
+    return of
+
+
+Finished = Callable[[str], tuple[Prepared, Path]]
+
+
+def judged(prepared: Prepared) -> Any:
+    """The test samples in the order in which evaluation took them."""
+    phases = prepared.scenario.phases
+    return prepared.scenario.judge.read(np.concatenate([phase.judge.rows for phase in phases]))
+
+
+@pytest.mark.parametrize("world", [name for name in WORLDS if name != "no exemplars"])
+def test_predictions_are_those_of_evaluation(world: str, finished: Finished) -> None:
+    prepared, out = finished(world)
+    model = load_model(out)
+    said = {head: model.predict(judged(prepared), head=head) for head in ("cnn", "nme")}
+    with np.load(out / "predictions.npz", allow_pickle=False) as arrays:
+        for head, prediction in said.items():
+            assert prediction.classes.tolist() == arrays[f"{head}_2"].tolist()
+            assert prediction.probabilities.argmax(axis=1).tolist() == arrays[f"{head}_2"].tolist()
+            assert prediction.probabilities.sum(axis=1) == pytest.approx(np.ones(len(prediction.classes)))
+    own = model.predict(judged(prepared))
+    assert own.classes.tolist() == said[prepared.method.readout].classes.tolist()
+
+
+def test_labels_are_the_data_set_s_own(finished: Finished) -> None:
+    prepared, out = finished("words")
+    model = load_model(out)
+    names = [["ant", "bee", "cat", "dog", "eel", "fox"][label] for label in prepared.scenario.class_order]
+    assert list(model.class_names) == names
+    assert model.class_order == prepared.scenario.class_order
+    prediction = model.predict(judged(prepared))
+    assert prediction.labels == [names[k] for k in prediction.classes]
+
+
+def test_probabilities_by_plain_formulas(finished: Finished) -> None:
+    prepared, out = finished("vectors")
+    model = load_model(out)
+    values = judged(prepared)[:7]
+    with torch.no_grad():
+        output = model.network.eval()(torch.from_numpy(values))
+    logits, features = output.logits.double().numpy(), output.features.double().numpy()
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    # The size of a batch may change the last bits of float32.
+    assert model.predict(values, head="cnn").probabilities == pytest.approx(expected, rel=1e-5)
+    means = load_file(out / "model.safetensors")["class_means"].numpy()
+    assert np.linalg.norm(means, axis=1) == pytest.approx(np.ones(6))
+    for row, chances in zip(features, model.predict(values, head="nme").probabilities, strict=True):
+        unit = row / np.sqrt((row**2).sum())
+        weights = np.exp([-(((unit - mean) ** 2).sum()) for mean in means])
+        assert chances == pytest.approx(weights / weights.sum(), rel=1e-5)
+
+
+def test_the_best_classes_begin_with_the_prediction() -> None:
+    chances = np.array([[0.2, 0.4, 0.4], [0.5, 0.25, 0.25]])
+    prediction = Prediction(np.array([2, 0]), chances, ("a", "b", "c"))
+    assert prediction.best(2).tolist() == [[2, 1], [0, 1]]
+    assert prediction.best(9).tolist() == [[2, 1, 0], [0, 1, 2]]
+    assert prediction.labels == ["c", "a"]
+    assert chances.tolist() == [[0.2, 0.4, 0.4], [0.5, 0.25, 0.25]]
+
+
+def test_more_samples_than_one_block(finished: Finished) -> None:
+    prepared, out = finished("vectors")
+    few = judged(prepared)
+    many = np.tile(few, (11, 1))  # 528 samples: two blocks of 256 and a smaller one
+    prediction = load_model(out).predict(many)
+    assert prediction.classes.tolist() == 11 * load_model(out).predict(few).classes.tolist()
+    assert prediction.probabilities.shape == (528, 6)
+
+
+def test_the_file_alone_is_enough(finished: Finished, tmp_path: Path) -> None:
+    prepared, out = finished("lucir-aanets")
+    shutil.copy(out / "model.safetensors", tmp_path)
+    expected = load_model(out).predict(judged(prepared))
+    for place in (tmp_path, tmp_path / "model.safetensors", str(tmp_path)):
+        assert remem.load_model(place).predict(judged(prepared)).classes.tolist() == expected.classes.tolist()
+
+
+def test_pictures_of_another_size_are_resized_and_other_shapes_refused(finished: Finished) -> None:
+    prepared, out = finished("images")
+    model, small = load_model(out), judged(prepared)
+    large = small.repeat(2, axis=1).repeat(2, axis=2)  # every pixel four times, so that block means give it back
+    assert model.predict(large).classes.tolist() == model.predict(small).classes.tolist()
+    with pytest.raises(InputError, match=r"values: samples of shape \(8, 8, 1\); expected images of shape \(8, 8, 3\)"):
+        model.predict(small[..., :1])
+    with pytest.raises(InputError, match=r"samples of shape \(192,\)"):
+        model.predict(small.reshape(len(small), -1))
+    with pytest.raises(InputError, match="no samples"):
+        model.predict(small[:0])
+    with pytest.raises(InputError, match=r"expected vectors of shape \(6,\)"):
+        load_model(finished("vectors")[1]).predict(small)
+
+
+def test_a_method_without_exemplars_has_no_means(finished: Finished) -> None:
+    prepared, out = finished("no exemplars")
+    model = load_model(out)
+    assert model.class_means is None
+    with np.load(out / "predictions.npz", allow_pickle=False) as arrays:
+        assert model.predict(judged(prepared)).classes.tolist() == arrays["cnn_2"].tolist()
+    with pytest.raises(InputError, match="nme given, but this model of finetune has no class means; expected cnn"):
+        model.predict(judged(prepared), head="nme")
+
+
+def rewritten(out: Path, place: Path, **changes: Any) -> Path:
+    """The model of a run with other facts, as `save_model` writes it."""
+    with safe_open(out / "model.safetensors", framework="pt") as file:
+        facts = json.loads(file.metadata()["remem"])
+    tensors = load_file(out / "model.safetensors")
+    means = tensors.pop("class_means").numpy()
+    facts = {key: value for key, value in facts.items() if key not in ("format", "sha256")}
+    save_model(place / "model.safetensors", {**facts, **changes}, tensors, means)
+    return place
+
+
+def test_another_device_than_that_of_the_run(finished: Finished, tmp_path: Path) -> None:
+    """A model trained on an accelerator that this machine does not have is used on the CPU."""
+    prepared, out = finished("vectors")
+    absent = "cuda" if torch.backends.mps.is_available() else "mps"
+    config = json.loads((out / "result.json").read_text())["config"]
+    config["train"] |= {"device": absent, "precision": "fp16", "devices": 4, "strategy": "ddp"}
+    model = load_model(rewritten(out, tmp_path, config=config))
+    assert (
+        model.predict(judged(prepared)).classes.tolist() == load_model(out).predict(judged(prepared)).classes.tolist()
+    )
+
+
+def damaged(damage: str, out: Path, place: Path) -> Path:
+    """A copy of a run's model with one thing wrong."""
+    path, content = place / "model.safetensors", bytearray((out / "model.safetensors").read_bytes())
+    if damage == "cut":
+        content = content[:-9]
+    elif damage == "flipped":
+        content[-1] ^= 1
+    elif damage == "empty":
+        content = bytearray()
+    elif damage == "names":
+        return rewritten(out, place, class_names=["a", "b"])
+    elif damage == "shape":
+        return rewritten(out, place, shape=[9])
+    elif damage == "method":
+        config = json.loads((out / "result.json").read_text())["config"]
+        return rewritten(out, place, config={**config, "method": {"name": "mine"}})
+    elif damage == "foreign":
+        save_file({"weight": torch.ones(2)}, path)
+        return place
+    path.write_bytes(content)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("cut", "not a whole model"),
+        ("flipped", "does not match its checksum"),
+        ("empty", "not a whole model"),
+        ("foreign", "not a whole model"),
+        ("names", "2 class names for 6 classes"),
+        ("shape", "not a whole model"),
+        ("method", "no method named 'mine'"),
+    ],
+)
+def test_a_damaged_model_is_named(damage: str, message: str, finished: Finished, tmp_path: Path) -> None:
+    _, out = finished("vectors")
+    place = damaged(damage, out, tmp_path)
+    with pytest.raises(DamagedFileError, match=message) as error:
+        load_model(place)
+    assert str(error.value).startswith(str(tmp_path / "model.safetensors"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_model_of_an_older_version_has_no_checksum_and_no_means(finished: Finished, tmp_path: Path) -> None:
+    prepared, out = finished("vectors")
+    with safe_open(out / "model.safetensors", framework="pt") as file:
+        facts = json.loads(file.metadata()["remem"])
+    del facts["sha256"]
+    tensors = load_file(out / "model.safetensors")
+    del tensors["class_means"]
+    save_file(tensors, tmp_path / "model.safetensors", {"remem": json.dumps(facts)})
+    model = load_model(tmp_path)
+    cnn = load_model(out).predict(judged(prepared), head="cnn")
+    assert model.predict(judged(prepared), head="cnn").classes.tolist() == cnn.classes.tolist()
+    with pytest.raises(InputError, match="has no class means"):
+        model.predict(judged(prepared))
+
+
+def test_a_run_that_is_not_finished_is_refused(finished: Finished, tmp_path: Path) -> None:
+    prepared, out = finished("vectors")
+
+    def stop(event: dict[str, Any]) -> None:
+        if event["event"] == "epoch" and event["phase"] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_folder(prepared, tmp_path / "stopped", stop)
+    shutil.copy(out / "model.safetensors", tmp_path / "stopped")  # as if an earlier run had left it
+    with pytest.raises(InputError, match="not finished; go on with `remem resume"):
+        load_model(tmp_path / "stopped")
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DamagedFileError, match="expected the folder of a finished run"):
+            load_model(place)
+
+
+def test_a_network_of_the_user_s_own_cannot_be_rebuilt(tmp_path: Path) -> None:
+    scenario = remem.scenario(blobs(), phases=2)
+    settings = {"train.epochs": 1, "finetune.epochs": 0}
+    remem.run(scenario, backbone=torch.nn.Linear(6, 4), budget=40, settings=settings, out=tmp_path)
+    with pytest.raises(InputError, match=r"a module of your own \(own:Linear-.*\), which no file can rebuild"):
+        load_model(tmp_path)
+
+
+def classes_of(model: Model, path: Path) -> tuple[tuple[str, ...], list[int]]:
+    inputs = open_inputs(path, model)
+    blocks = model.blocks(inputs.reader, len(inputs.names))
+    return inputs.names, np.concatenate([block.classes for block in blocks]).tolist()
+
+
+def test_image_files_are_read_as_the_folder_data_set_reads_them(tmp_path: Path) -> None:
+    write_folder(tmp_path / "data", pictures(side=9))
+    layers = {"data": {"name": f"folder:{tmp_path / 'data'}", "cache": False, "image_size": 8}}
+    run_in_folder(prepare(compose(IMAGES, layers)), tmp_path / "run")
+    model = load_model(tmp_path / "run")
+    val = tmp_path / "data" / "val"
+    expected = sorted(path.relative_to(val).as_posix() for path in val.rglob("*.png"))
+    (val / ".hidden").mkdir()
+    for name in (".hidden/a.png", "class 0/.b.png", "notes.txt"):
+        (val / name).write_text("no picture")
+    names, said = classes_of(model, val)
+    assert list(names) == expected
+    with np.load(tmp_path / "run" / "predictions.npz", allow_pickle=False) as arrays:
+        assert said == arrays["nme_2"].tolist()
+    assert classes_of(model, val / names[-1]) == ((Path(names[-1]).name,), said[-1:])
+
+
+def test_grey_models_take_image_files_and_arrays_alike(finished: Finished, tmp_path: Path) -> None:
+    prepared, out = finished("words")
+    model, values = load_model(out), judged(prepared)
+    for place, image in enumerate(values):
+        Image.fromarray(image[:, :, 0]).save(tmp_path / f"{place:02}.PNG")
+    expected = model.predict(values).classes.tolist()
+    assert classes_of(model, tmp_path)[1] == expected
+    np.savez(tmp_path / "both.npz", x=values[:3], x_test=values[3:])
+    assert classes_of(model, tmp_path / "both.npz") == (("0", "1", "2"), expected[:3])
+    np.savez(tmp_path / "test.npz", x_test=values[3:])
+    assert classes_of(model, tmp_path / "test.npz")[1] == expected[3:]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "no such file or folder"),
+        ("empty", "no images; expected .jpg"),
+        ("text.txt", "not a known kind of file"),
+        ("broken.png", "not a whole JPEG, PNG or WebP image"),
+        ("broken.npz", "not a whole .npz archive"),
+        ("other.npz", "no array 'x' or 'x_test'"),
+        ("vectors.npz", r"vectors.npz: x: samples of shape \(6,\); expected images of shape \(8, 8, 3\)"),
+    ],
+)
+def test_inputs_that_cannot_be_used(name: str, message: str, finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for text in ("text.txt", "broken.png", "broken.npz"):
+        (tmp_path / text).write_bytes(b"PK\x03\x04 and then nothing")
+    np.savez(tmp_path / "other.npz", y=np.zeros(3))
+    np.savez(tmp_path / "vectors.npz", x=np.zeros((2, 6)))
+    model = load_model(finished("images")[1])
+    with pytest.raises(InputError, match=message) as error:
+        open_inputs(tmp_path / name, model)
+    assert str(tmp_path / name) in str(error.value)
+
+
+def test_image_files_are_of_no_use_to_a_model_of_vectors(finished: Finished, tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match=r"image files given, but the model takes samples of shape \(6,\)"):
+        open_inputs(tmp_path, load_model(finished("vectors")[1]))
