@@ -21,6 +21,7 @@ from remem.runs.build import Prepared, open_episode, open_fabric, prepare
 from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
 from remem.runs.config import RunConfig, validate
 from remem.runs.model import save_model
+from remem.runs.phase0 import Phase0Shelf
 from remem.runs.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
 from remem.runs.single import phases, public_facts, silent
 from remem.types import IntArray, Judgement
@@ -30,11 +31,14 @@ LOGGED = ("epoch", "judged")
 OURS = ("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "checkpoint.safetensors")
 
 
-def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
-    """A new run; refuses a folder that holds one already."""
+def run_in_folder(
+    prepared: Prepared, out: Path, report: Report = silent, *, phase0: Phase0Shelf | None = None
+) -> RunResult:
+    """A new run; refuses a folder that holds one already. Whatever `phase0` has of it is not trained again."""
     fabric = open_fabric(prepared.config.train)
+    begun = None if phase0 is None else phase0.find(prepared)
     if not fabric.is_global_zero:  # several processes all come here; the first one checks and writes for all
-        return _launch(fabric, prepared, out, None, report)
+        return _launch(fabric, prepared, out, begun, report)
     try:
         if out.exists() and not out.is_dir():
             raise InputError(f"--out: {out} is a file; expected a folder")
@@ -43,7 +47,9 @@ def run_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> Run
         raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
     with alone_in(out):
         _begin(prepared, out)
-        return _launch(fabric, prepared, out, None, report)
+        if begun is not None:
+            write_atomically(out / "log.jsonl", begun.facts["log"].encode())
+        return _launch(fabric, prepared, out, begun, report, phase0)
 
 
 def _begin(prepared: Prepared, out: Path) -> None:
@@ -62,10 +68,12 @@ def resume_in_folder(out: Path, report: Report = silent, *, root: Path | None = 
     return go_on_in_folder(prepare(config), out, report)
 
 
-def go_on_in_folder(prepared: Prepared, out: Path, report: Report = silent) -> RunResult:
+def go_on_in_folder(
+    prepared: Prepared, out: Path, report: Report = silent, *, phase0: Phase0Shelf | None = None
+) -> RunResult:
     """Begins, resumes or, where it is complete, only reads this very run; refuses other settings and other data."""
     if not (out / "config.json").exists():
-        return run_in_folder(prepared, out, report)
+        return run_in_folder(prepared, out, report, phase0=phase0)
     config, fingerprint = read_config(out)
     require_same(out, config.model_dump(mode="json"), prepared.config.model_dump(mode="json"))
     if prepared.scenario.fingerprint != fingerprint:
@@ -123,15 +131,29 @@ def read_config(out: Path, root: Path | None = None) -> tuple[RunConfig, str]:
     return settings, fingerprint
 
 
-def _launch(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
-    job = partial(_go_on, prepared=prepared, out=out, checkpoint=checkpoint, report=report)
+def _launch(
+    fabric: Fabric,
+    prepared: Prepared,
+    out: Path,
+    checkpoint: Snapshot | None,
+    report: Report,
+    phase0: Phase0Shelf | None = None,
+) -> RunResult:
+    job = partial(_go_on, prepared=prepared, out=out, checkpoint=checkpoint, report=report, phase0=phase0)
     result: RunResult = fabric.launch(job)
     return result
 
 
-def _go_on(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot | None, report: Report) -> RunResult:
+def _go_on(
+    fabric: Fabric,
+    prepared: Prepared,
+    out: Path,
+    checkpoint: Snapshot | None,
+    report: Report,
+    phase0: Phase0Shelf | None,
+) -> RunResult:
     """All phases that are left; every process trains, the first one writes."""
-    journal = Journal(out, prepared, checkpoint) if fabric.is_global_zero else None
+    journal = Journal(out, prepared, checkpoint, phase0) if fabric.is_global_zero else None
     told = silent if journal is None else journal.reporting(report)
     episode = open_episode(prepared, fabric, told)
     if checkpoint is not None:
@@ -149,8 +171,9 @@ def _go_on(fabric: Fabric, prepared: Prepared, out: Path, checkpoint: Snapshot |
 class Journal:
     """Everything that the first process writes into a run folder."""
 
-    def __init__(self, out: Path, prepared: Prepared, checkpoint: Snapshot | None) -> None:
+    def __init__(self, out: Path, prepared: Prepared, checkpoint: Snapshot | None, phase0: Phase0Shelf | None) -> None:
         self._out = out
+        self._phase0 = phase0
         self._prepared = prepared
         tensors = {} if checkpoint is None else checkpoint.tensors
         self._history = {name: value for name, value in tensors.items() if name.startswith("history/")}
@@ -178,7 +201,10 @@ class Journal:
         snapshot = episode.snapshot()
         config = self._prepared.config.model_dump(mode="json")
         facts = {"episode": snapshot.facts, "config": config, "entries": entries}
-        save_snapshot(self._out / "checkpoint.safetensors", Snapshot(facts, snapshot.tensors | self._history))
+        checkpoint = Snapshot(facts, snapshot.tensors | self._history)
+        save_snapshot(self._out / "checkpoint.safetensors", checkpoint)
+        if phase == 0 and self._phase0 is not None:
+            self._phase0.put(self._prepared, checkpoint, (self._out / "log.jsonl").read_text(encoding="utf-8"))
         save_result(self._out / "result.json", self._summary(episode, entries, complete=False))
 
     def finish(self, episode: Episode, entries: list[dict[str, Any]]) -> None:

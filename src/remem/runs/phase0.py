@@ -1,0 +1,50 @@
+"""Phase 0, trained once for all runs that begin alike: policies, budgets and numbers of phases change nothing in it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from remem.episode import Snapshot
+from remem.runs.build import Prepared
+from remem.runs.checkpoint import load_snapshot, save_snapshot
+
+DEPENDS_ON = ("seed", "augment", "method", "net", "train")  # settings; memory and fine-tuning begin with phase 1
+
+
+def phase0_key(prepared: Prepared) -> str:
+    """Equal for runs whose phase 0 is the same computation on the same samples."""
+    scenario, config = prepared.scenario, prepared.config.model_dump(mode="json")
+    first = scenario.phases[0]
+    digest = hashlib.sha256()
+    facts = {name: config[name] for name in DEPENDS_ON}
+    facts["data"] = [scenario.bank.fingerprint, scenario.judge.fingerprint, repr(scenario.look)]
+    facts["classes"] = list(scenario.class_order[: len(first.classes)])
+    digest.update(json.dumps(facts, sort_keys=True).encode())
+    for rows in (*first.train.values(), first.judge.rows):
+        digest.update(np.ascontiguousarray(rows, dtype="<i8").tobytes())
+    return digest.hexdigest()[:32]
+
+
+class Phase0Shelf:
+    """A folder of checkpoints after phase 0, by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, prepared: Prepared) -> Snapshot | None:
+        """A checkpoint for this run to go on from; None where nobody has trained it yet."""
+        path = self._file(prepared)
+        if not path.exists():
+            return None
+        found = load_snapshot(path)
+        return Snapshot({**found.facts, "config": prepared.config.model_dump(mode="json")}, found.tensors)
+
+    def put(self, prepared: Prepared, checkpoint: Snapshot, log: str) -> None:
+        """A run's checkpoint after phase 0, and what its log says so far."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        save_snapshot(self._file(prepared), Snapshot({**checkpoint.facts, "log": log}, checkpoint.tensors))
+
+    def _file(self, prepared: Prepared) -> Path:
+        return self._folder / f"phase0-{phase0_key(prepared)}.safetensors"
