@@ -2,16 +2,33 @@
 
 from pathlib import Path
 
-from remem.report.tables import summary_table
-from remem.runs.results import load_result
+from remem.report.tables import Table, hundredths, summary_table
+from remem.runs.results import RunResult, load_result
 
 HERE = Path(__file__).parent
+BOTH_HEADS = ("cifar100-methods", "cifar100-tuning")
 
 
 def table(folder: str) -> str:
-    """One experiment's runs, seeds together, as Markdown."""
-    results = [load_result(path) for path in sorted((HERE / folder).glob("*.json"))]
-    return summary_table(results).markdown()
+    """One experiment's runs as Markdown: seeds together, or, where methods are compared, both heads of every run."""
+    files = sorted((HERE / folder).glob("*.json"))
+    if folder in BOTH_HEADS:
+        return heads_table({path.stem.rpartition("-")[0]: load_result(path) for path in files}).markdown()
+    return summary_table([load_result(path) for path in files]).markdown()
+
+
+def heads_table(runs: dict[str, RunResult]) -> Table:
+    """Average and last accuracy of both heads, best average of the own head first; the own head is marked."""
+    rows = []
+    for name, run in sorted(runs.items(), key=lambda item: -item[1].average_accuracy):
+        cells = [name + (" (oracle)" if run.data["oracle"] else "")]
+        for head in ("cnn", "nme"):
+            mark = "*" if run.data["head"] == head else ""
+            values = (run.data[f"average_accuracy_{head}"], run.data["phases"][-1][f"accuracy_{head}"])
+            cells += [mark + hundredths(value) + mark if value is not None else "-" for value in values]
+        rows.append((*cells, hundredths(run.forgetting)))
+    header = ("run", "CNN average %", "CNN last %", "NME average %", "NME last %", "forgetting")
+    return Table(header, tuple(rows), labels=1)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from remem.runs.config import compose, read_toml
 from remem.runs.results import load_result
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,23 @@ def test_a_reported_run_is_complete_and_within_its_budget(path: Path) -> None:
         assert sum(phase.held_per_class.values()) == phase.held_old + phase.held_new
         assert phase.budget is None or phase.held_old + phase.held_new <= phase.budget
     assert result.data["oracle"] == (result.data["config"]["method"]["name"] == "joint")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_reported_run_has_a_config_that_gives_its_settings(path: Path) -> None:
+    """What a config says, and the seed in the file's name, is what the run had."""
+    name, _, seed = path.stem.rpartition("-")
+    tree = read_toml(Path(path.parent.name) / name)
+    ran = load_result(path).data["config"]
+    assert ran["seed"] == int(seed)
+    expected = compose(tree).public()
+    for section in ("policy", "preset", "method", "finetune"):
+        assert ran[section] == expected[section]
+    for section in ("data", "scenario", "memory", "train"):
+        given = tree.get(section, {})
+        assert {key: ran[section][key] for key in given} == given
+    assert ran["train"]["epochs"] == expected["train"]["epochs"]
+    assert ran["data"]["image_size"] == expected["data"]["image_size"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -14,6 +14,7 @@ BEGIN: dict[str, Any] = {
     "done": 0,
     "phases": [{"samples": 100, "budget": None}, {"samples": 50, "budget": 50}, {"samples": 50, "budget": 50}],
     "epochs": 4,
+    "epochs_later": 4,
     "balanced_epochs": 2,
     "teacher": True,
 }

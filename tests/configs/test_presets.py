@@ -3,6 +3,7 @@
 import tomllib
 from importlib import resources
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from remem.data.datasets import BY_PATH, DATASETS
 from remem.methods.settings import FinetuneSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.contract import BACKBONES
-from remem.runs.config import PRESETS, compose, known_keys
+from remem.runs.config import PRESETS, compose, known_keys, read_toml, shipped_configs
 
 CONF = resources.files("remem.conf")
 NAMES = [*DATASETS, *(f"{kind}:somewhere" for kind in BY_PATH)]
@@ -52,3 +53,15 @@ def test_the_papers_schedule() -> None:
     train = compose({"preset": "paper", "data": {"name": "cifar100"}}).train
     assert (train.epochs, train.batch_size, train.rate, train.momentum) == (160, 128, 0.1, 0.9)
     assert (train.weight_decay, train.schedule, train.milestones, train.decay) == (5e-4, "step", (0.5, 0.75), 0.1)
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_every_shipped_config_is_whole_and_named(name: str) -> None:
+    """It composes to itself: no key is unknown, and every value that it gives is the one that results."""
+    tree = read_toml(Path(name))
+    config = compose(tree).model_dump(mode="json")
+    for key, value in tree.items():
+        given = value if isinstance(value, dict) else {key: value}
+        section = config[key] if isinstance(value, dict) else config
+        assert {field: section[field] for field in given} == given
+    assert shipped_configs()[name].startswith("# ")

@@ -15,6 +15,7 @@ from remem.methods import loop
 from remem.methods.learner import measure
 from remem.methods.stage import Stage
 from remem.nets.network import Network
+from remem.runs.build import open_episode, open_fabric
 from remem.types import Action, Samples
 from worlds import blobs, opened, pictures, play, ready, same_tensors
 
@@ -270,3 +271,15 @@ def test_describe_is_the_evaluation_pass() -> None:
     np.testing.assert_allclose(plain.logits, expected.logits.numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(mirrored.features, flipped.features.numpy(), rtol=1e-4, atol=1e-5)
     assert np.abs(plain.features - mirrored.features).max() > 1e-3
+
+
+def test_later_phases_may_have_epochs_of_their_own() -> None:
+    """Phase 0 keeps its own; the mixture of two branches, trained after every epoch, follows the main stage."""
+    told: list[dict[str, Any]] = []
+    prepared = ready(pictures(), {"method": {"name": "icarl-aanets"}, "train": {"epochs": 3, "epochs_later": 2}})
+    episode = open_episode(prepared, open_fabric(prepared.config.train), told.append)
+    play(episode, prepared)
+    epochs = {(e["phase"], e["stage"]): e["epochs"] for e in told if e["event"] == "epoch"}
+    assert (epochs[0, "main"], epochs[1, "main"], epochs[2, "main"]) == (3, 2, 2)
+    assert epochs[1, "mixture"] == 2
+    assert epochs[1, "balanced"] == 1

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     BACKBONES = "backbones"
     SELECTIONS = "selections"
     PRESETS = "presets"
+    CONFIGS = "configs"
 
 
 def list_names(
@@ -76,6 +77,13 @@ def _presets() -> dict[str, str]:
     return {name: line.partition(": ")[2] for name, line in first.items()}
 
 
+def _configs() -> dict[str, str]:
+    """What `remem run NAME` takes; the first line of each file says what it is."""
+    from remem.runs.config import shipped_configs
+
+    return {name: text.splitlines()[0].removeprefix("# ") for name, text in shipped_configs().items()}
+
+
 TABLES: Mapping[Kind, Callable[[], dict[str, str]]] = {
     Kind.METHODS: _methods,
     Kind.POLICIES: _policies,
@@ -83,4 +91,5 @@ TABLES: Mapping[Kind, Callable[[], dict[str, str]]] = {
     Kind.BACKBONES: _backbones,
     Kind.SELECTIONS: _selections,
     Kind.PRESETS: _presets,
+    Kind.CONFIGS: _configs,
 }

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from remem.runs.config import RunConfig
+    from remem.runs.config import RunConfig, Tree
+    from remem.runs.learning import LearnConfig
 
-SCENARIO, TRAINING, COMMON = "Scenario", "Training", "Common"
+SCENARIO, TRAINING, LEARNING, COMMON = "Scenario", "Training", "Learning", "Common"
 
 
 def _flag(name: str, help_text: str, panel: str, metavar: str | None = None) -> Any:
@@ -18,7 +19,9 @@ def _flag(name: str, help_text: str, panel: str, metavar: str | None = None) -> 
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Argument(metavar="CONFIG.toml", show_default=False, help="Settings in a file; flags override it."),
+    typer.Argument(
+        metavar="CONFIG.toml", show_default=False, help="A file, or a name from `remem list configs`; flags win."
+    ),
 ]
 Out = Annotated[Path, _flag("--out", "Folder for the result, the model and the log.", COMMON, "DIR")]
 
@@ -56,6 +59,39 @@ Set = Annotated[
     _flag("--set", "Any setting, such as train.epochs=5; may be repeated; wins over all.", TRAINING, "KEY=VALUE"),
 ]
 
+Levels = Annotated[
+    int | None, _flag("--levels", "2: also between harder and easier classes; 1: old and new alone.", LEARNING, "1|2")
+]
+Source = Annotated[
+    str | None,
+    _flag("--source", "Tasks from phase0, from the target (an oracle) or dataset:NAME.", LEARNING, "SOURCE"),
+]
+Fidelity = Annotated[
+    str | None, _flag("--fidelity", "What a run costs: full, short or features.", LEARNING, "full|short|features")
+]
+Epochs = Annotated[int | None, _flag("--epochs", "Steps of the policy.", LEARNING, "m")]
+Tasks = Annotated[int | None, _flag("--tasks", "Tasks in each epoch.", LEARNING, "K")]
+Runs = Annotated[int | None, _flag("--runs", "Runs of each of them.", LEARNING, "Z")]
+Pool = Annotated[int | None, _flag("--pool", "Tasks in all, in turn; 0: new ones in every epoch.", LEARNING, "P")]
+Baseline = Annotated[
+    str | None, _flag("--baseline", "What rewards are compared with.", LEARNING, "average|leave-one-out")
+]
+CrossvalFixed = Annotated[
+    bool | None,
+    _flag("--crossval-fixed", "Learn nothing: compare all fixed shares on the P tasks, keep the best.", LEARNING),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Processes that train; by default one per core.",
+        rich_help_panel=COMMON,
+        metavar="K",
+        show_default=False,
+    ),
+]
+
 Seed = Annotated[int | None, _flag("--seed", "Seed of the run; the class order has its own.", COMMON, "K")]
 DataRoot = Annotated[Path | None, _flag("--data-root", "Where data sets lie; else $REMEM_DATA.", COMMON, "DIR")]
 Quiet = Annotated[bool, _flag("--quiet", "Print nothing but where the result is, and errors.", COMMON)]
@@ -78,6 +114,15 @@ SETTING = {
     "devices": "train.devices",
     "strategy": "train.strategy",
     "seed": "seed",
+    "levels": "learn.levels",
+    "source": "learn.source",
+    "fidelity": "learn.fidelity",
+    "epochs": "learn.epochs",
+    "tasks": "learn.tasks",
+    "runs": "learn.runs",
+    "pool": "learn.pool",
+    "baseline": "learn.baseline",
+    "crossval_fixed": "learn.crossval_fixed",
 }
 
 
@@ -92,10 +137,23 @@ def flag_settings(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_settings(flags: Mapping[str, Any]) -> "RunConfig":
     """The settings of a run: its preset, then the file, then flags, then `--set`."""
-    from remem.runs.config import compose, merged, nested, read_overrides, read_toml
+    from remem.runs.config import compose
+
+    return compose(*_layers(flags))
+
+
+def read_learn_settings(flags: Mapping[str, Any]) -> "LearnConfig":
+    """The settings of a policy's learning: those of a run, and the section `learn`, from the same places."""
+    from remem.runs.learning import compose_learning
+
+    return compose_learning(*_layers(flags))
+
+
+def _layers(flags: Mapping[str, Any]) -> "tuple[Tree, Tree, Tree]":
+    from remem.runs.config import merged, nested, read_overrides, read_toml
 
     from_file = {} if flags.get("config") is None else read_toml(flags["config"])
-    from_flags: dict[str, Any] = {}
+    from_flags: Tree = {}
     for key, value in flag_settings(flags).items():
         from_flags = merged(from_flags, nested(key, value))
-    return compose(from_file, from_flags, read_overrides(flags.get("settings") or ()))
+    return from_file, from_flags, read_overrides(flags.get("settings") or ())

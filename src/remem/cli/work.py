@@ -28,7 +28,7 @@ class Work:
         guess = []
         for index, phase in enumerate(begin["phases"]):
             cost = _cost(index, begin["teacher"]) * phase["samples"]
-            stages = {"main": cost * begin["epochs"]}
+            stages = {"main": cost * begin["epochs_later" if index else "epochs"]}
             if index and begin["balanced_epochs"]:
                 stages["balanced"] = cost * begin["balanced_epochs"]
             guess.append(stages)

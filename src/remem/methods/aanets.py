@@ -65,7 +65,7 @@ class AANets(Method):
             samples=balanced_at_random(facts, held),
             objective=_classify_only,
             groups=(ParameterGroup((backbone.weights,), weight_decay=0.0),),
-            epochs=train.epochs,
+            epochs=train.epochs_of(facts.index),
             rate=self._mixture_rate,
             schedule=train.schedule,
             updates_statistics=False,

@@ -89,7 +89,7 @@ class Method:
                 samples=held,
                 objective=self.objective(facts, network),
                 groups=self.groups(facts, network),
-                epochs=train.epochs,
+                epochs=train.epochs_of(0 if first else facts.index),
                 rate=train.rate if first else train.rate_later,
                 schedule=train.schedule,
                 needs_teacher=self.asks_teacher and facts.index > 0,

@@ -14,6 +14,7 @@ class TrainSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(default=15, ge=1)
+    epochs_later: int | None = Field(default=None, ge=1)  # of phases 1..N; None: the same
     batch_size: int = Field(default=128, ge=2)
     optimizer: str = "sgd"  # any optimiser of torch.optim, by its name in lower case
     options: dict[str, Any] = {}  # further arguments of an optimiser other than SGD
@@ -34,6 +35,9 @@ class TrainSettings(BaseModel):
     strategy: str = "auto"
     precision: Precision = "auto"
     threads: int = Field(default=1, ge=1, le=1024)
+
+    def epochs_of(self, phase: int) -> int:
+        return self.epochs if phase == 0 or self.epochs_later is None else self.epochs_later
 
 
 class FinetuneSettings(BaseModel):

@@ -64,10 +64,11 @@ def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float
     judged, seconds = 0, []
     for planned, phase in zip(plan.phases, prepared.scenario.phases, strict=True):
         judged += len(phase.judge)
-        paces = trial.first if planned.phase == 0 or method.restarts else trial.later
+        first = 0 if method.restarts else planned.phase
+        paces = trial.later if first else trial.first
         total = 0.0
         for stage, pace in paces.items():
-            epochs = config.finetune.epochs if stage == "balanced" else config.train.epochs
+            epochs = config.finetune.epochs if stage == "balanced" else config.train.epochs_of(first)
             evened = stage in ("balanced", "mixture")  # these see old and new classes in equal numbers
             total += pace * epochs * (_evened(planned) if evened else planned.held)
         described = judged + planned.held * (2 if config.augment.flip else 1)

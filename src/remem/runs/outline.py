@@ -19,6 +19,7 @@ def outline(prepared: Prepared, done: int = 0) -> dict[str, Any]:
             for samples, budget in zip(_held_at_most(prepared), _budgets(prepared), strict=True)
         ],
         "epochs": config.train.epochs,
+        "epochs_later": config.train.epochs_of(0 if method.restarts else 1),
         "balanced_epochs": config.finetune.epochs if method.regime == "budget" else 0,
         "teacher": method.asks_teacher and not method.restarts,
     }

@@ -146,7 +146,7 @@ def load_result(folder: Path) -> RunResult:
 
 def save_predictions(path: Path, judgements: Mapping[str, IntArray], classes: int) -> None:
     """Labels and predictions of every phase, and the confusion matrix after the last, as plain arrays."""
-    arrays: dict[str, NDArray[Any]] = {name: value.astype(np.int32) for name, value in judgements.items()}
+    arrays: dict[str, NDArray[Any]] = {name: judgements[name].astype(np.int32) for name in sorted(judgements)}
     last = max(int(name.rsplit("_", 1)[1]) for name in judgements)
     for head in ("cnn", "nme"):
         if f"{head}_{last}" in judgements:

@@ -1,0 +1,108 @@
+"""How well cheap rewards order action paths: `python results/fidelity.py CONFIG --out FILE.json`.
+
+Random paths through one pseudo task, equally many for every first share, are run at every fidelity, and at full
+fidelity a second time with other random draws: the correlation of the two is the most that a cheap reward can reach.
+It can be stopped and started again; what has been trained is kept beside the file."""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from remem.policies.rmm import TwoLevelPolicy
+from remem.rl.paths import Node, Task, TaskKey, drawn
+from remem.rl.paths import Path as Moves
+from remem.rl.tree import Forest
+from remem.runs.config import read_overrides, read_toml
+from remem.runs.learning import LearnConfig, compose_learning
+from remem.runs.ledger import Ledger
+from remem.runs.nursery import Nursery
+from remem.runs.shelf import DiskShelf
+from remem.runs.tasks import Workplace
+from remem.seeding import Streams
+
+KEYS = {
+    "features": TaskKey(0, "features"),
+    "short": TaskKey(0, "short"),
+    "full": TaskKey(0, "full"),
+    "full again": TaskKey(0, "full", run="again", fresh=True),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", help="a file or a name of `remem list configs`")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--each", type=int, default=4, help="paths for every first share")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args()
+    config = compose_learning(read_toml(Path(options.config)), read_overrides(options.set))
+    work = options.out.with_suffix(".work")
+    work.mkdir(parents=True, exist_ok=True)
+    found = measure(config, work, options.each, options.workers)
+    options.out.write_text(json.dumps({"config": options.config, "set": options.set, **found}, indent=1) + "\n")
+    print(summary(found))
+
+
+def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[str, Any]:
+    """Rewards of all paths at all fidelities."""
+    workplace = Workplace(config, DiskShelf(work / "snapshots", 4 * 10**9))
+    workplace.check()
+    paths = random_paths(workplace.outline(KEYS["full"]), each, config.target.seed)
+    ledger = Ledger(work)
+    totals, seconds = {}, {}
+    with Nursery(config, work / "snapshots", workers) as nursery:
+
+        def grow(nodes: Sequence[Node]) -> Any:
+            for done, (node, reward) in enumerate(nursery.grow(nodes), start=1):
+                ledger.write(node, reward)
+                print(f"{node[0].fidelity} {done} of {len(nodes)}", end="\r", flush=True)
+                yield node, reward
+
+        forest = Forest(grow, ledger.read())
+        for name, key in KEYS.items():
+            started = time.perf_counter()
+            totals[name] = [sum(rewards) for rewards in forest.rewards([(key, path) for path in paths])]
+            seconds[name] = time.perf_counter() - started
+    return {"task": asdict(KEYS["full"]), "paths": paths, "rewards": totals, "seconds": seconds}
+
+
+def random_paths(task: Task, each: int, seed: int) -> list[Moves]:
+    """So many for every feasible first share; everything else is drawn from the untrained policy."""
+    policy, rng = TwoLevelPolicy(), Streams(seed, "fidelity").numpy(0, "paths")
+    found: dict[int, list[Moves]] = {}
+    for _ in range(10_000):
+        path, _ = drawn(task, policy, rng)
+        group = found.setdefault(path[0][0], [])
+        if len(group) < each and path not in group:
+            group.append(path)
+    return [path for share in sorted(found) for path in found[share]]
+
+
+def summary(found: dict[str, Any]) -> str:
+    """Spearman's rank correlation with full rewards: over all paths, and among paths with the same first share."""
+    lines = ["| rewards | all paths | same first share |", "| :-- | --: | --: |"]
+    full = np.array(found["rewards"]["full"])
+    first = np.array([path[0][0] for path in found["paths"]])
+    for name in ("features", "short", "full again"):
+        other = np.array(found["rewards"][name])
+        within = spearmanr(_centred(other, first), _centred(full, first)).statistic
+        lines.append(f"| {name} | {spearmanr(other, full).statistic:.2f} | {within:.2f} |")
+    return "\n".join(lines)
+
+
+def _centred(rewards: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Differences from the mean of the paths with the same first share."""
+    means = {group: rewards[groups == group].mean() for group in np.unique(groups)}
+    return rewards - np.array([means[group] for group in groups])
+
+
+if __name__ == "__main__":
+    main()
