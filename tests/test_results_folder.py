@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from remem.report.tables import hundredths
 from remem.runs.config import compose, read_toml
 from remem.runs.results import load_result
 
@@ -49,3 +50,12 @@ def test_the_documentation_prints_what_the_files_say(folder: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.table(folder) in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results" / "cifar100-methods").glob("*.json")), ids=lambda p: p.stem)
+def test_a_methods_page_has_its_numbers(path: Path) -> None:
+    name, result = path.stem.rpartition("-")[0], load_result(path)
+    page = "aanets" if name.endswith("aanets") else result.data["config"]["method"]["name"]
+    text = (ROOT / "docs" / "methods" / f"{page}.md").read_text(encoding="utf-8")
+    average, last = hundredths(result.average_accuracy), hundredths(result.last_accuracy)
+    assert f"`{name}`: average accuracy {average} %, last {last} %" in text

@@ -90,8 +90,16 @@ def test_moving_average_starts_at_the_first_mean_and_follows_in_run_order() -> N
     runs = [Run("a", (), (1.0,)), Run("a", (), (3.0,))]
     assert average.of(runs) == [2.0, 2.0]
     average.update(runs)
-    assert average.value == pytest.approx(0.9 * (0.9 * 2.0 + 0.1 * 1.0) + 0.1 * 3.0, abs=1e-15)
-    assert average.of([Run("a", (), (9.0,))]) == [average.value]
+    assert average.values == pytest.approx({1: 0.9 * (0.9 * 2.0 + 0.1 * 1.0) + 0.1 * 3.0}, abs=1e-15)
+    assert average.of([Run("a", (), (9.0,))]) == [average.values[1]]
+
+
+def test_every_number_of_phases_has_a_moving_average_of_its_own() -> None:
+    average = MovingAverage(0.5)
+    runs = [Run("a", (), (1.0,)), Run("b", (), (2.0, 2.0)), Run("a", (), (3.0,)), Run("b", (), (2.0, 4.0))]
+    assert average.of(runs) == [2.0, 5.0, 2.0, 5.0]
+    average.update(runs)
+    assert average.values == {1: 0.5 * (0.5 * 2 + 0.5 * 1) + 0.5 * 3, 2: 0.5 * (0.5 * 5 + 0.5 * 4) + 0.5 * 6}
 
 
 def test_leave_one_out_compares_within_a_task() -> None:

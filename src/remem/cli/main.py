@@ -9,6 +9,7 @@ import typer
 from remem import __version__
 from remem.cli import data, policy
 from remem.cli.demo import demo
+from remem.cli.learn_policy import learn_policy
 from remem.cli.list import list_names
 from remem.cli.plan import plan
 from remem.cli.predict import predict
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command("demo")(demo)
 app.command("plan")(plan)
 app.command("run")(run)
+app.command("learn-policy")(learn_policy)
 app.command("resume")(resume)
 app.command("predict")(predict)
 app.command("list")(list_names)

@@ -1,4 +1,4 @@
-"""`remem resume`: goes on with a run that was interrupted."""
+"""`remem resume`: goes on with a run, or with the learning of a policy, that was interrupted."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,19 +7,30 @@ import typer
 from rich.console import Console
 
 from remem.cli import options
+from remem.cli.learn_policy import resume_learning
 from remem.cli.training import say, show_result, stopped, train
+from remem.errors import InputError
 
 
 def resume(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the run.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the run or learning.", show_default=False)
+    ],
     data_root: options.DataRoot = None,
+    workers: options.Workers = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go on with an interrupted run, after its last complete phase.
+    """Go on with an interrupted run after its last complete phase, or with the learning of a policy.
 
-    The result equals that of a run that was never stopped. Settings cannot change. The data root may have moved: say
-    where with --data-root. The paths of folder:PATH and npz:PATH are settings, and must be as they were.
+    The result equals that of one that was never stopped. Settings cannot change; --workers is for learning alone. The
+    data root may have moved: say where with --data-root. The paths of folder:PATH and npz:PATH are settings, and must
+    be as they were.
     """
+    if (folder / "learning.json").is_file():
+        resume_learning(folder, data_root, workers=workers, quiet=quiet)
+        return
+    if workers is not None:
+        raise InputError(f"--workers: {workers} given, but {folder} holds no learning of a policy; expected none")
     try:
         _resume(folder, data_root, quiet=quiet)
     except KeyboardInterrupt:

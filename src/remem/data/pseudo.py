@@ -56,6 +56,8 @@ def pseudo_scenario(
     `shuffled=False` keeps the order of `classes`, which is how a target itself becomes a task.
     """
     order = tuple(classes)
+    if len(order) < 2:
+        raise InputError(f"{dataset.name}: {len(order)} class to make pseudo tasks of; expected at least 2 in phase 0")
     if shuffled:
         places = streams.numpy(0, "class order").permutation(len(order))
         order = tuple(order[place] for place in places)

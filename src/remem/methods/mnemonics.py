@@ -35,7 +35,7 @@ class MnemonicsSettings(MethodSettings):
     scale: float = Field(default=1.0, gt=0)  # of the cosines, at the start
     transfer: bool = True  # from phase 1 on, kernels of phase 0 are frozen up to one factor each
     refine_steps: int = Field(default=5, ge=0)  # of every exemplar; 0 keeps them as they are
-    refine_rate: float = Field(default=1.0, ge=0)  # of the pixels, on the scale 0..1
+    refine_rate: float = Field(default=0.01, ge=0)  # of the pixels, on the scale 0..1
     refine_batch: int = Field(default=128, ge=1)
     inner_rate: float = Field(default=0.05, ge=0)
     inner_steps: int = Field(default=2, ge=1)

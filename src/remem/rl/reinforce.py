@@ -38,22 +38,27 @@ class Run:
 
 
 class MovingAverage:
-    """b of the paper: the moving average of earlier rewards; it starts at the first epoch's mean."""
+    """b of the paper: the moving average of earlier rewards; it starts at the first epoch's mean.
+
+    Sums over different numbers of phases do not compare, so each N has an average of its own.
+    """
 
     def __init__(self, decay: float) -> None:
         self._decay = decay
-        self.value: float | None = None
+        self.values: dict[int, float] = {}  # by the number of rewards, N + 1
 
     def of(self, runs: Sequence[Run]) -> list[float]:
-        if self.value is None:
-            self.value = sum(run.total for run in runs) / len(runs)
-        return [self.value] * len(runs)
+        for length in {len(run.rewards) for run in runs} - self.values.keys():
+            totals = [run.total for run in runs if len(run.rewards) == length]
+            self.values[length] = sum(totals) / len(totals)
+        return [self.values[len(run.rewards)] for run in runs]
 
     def update(self, runs: Sequence[Run]) -> None:
         """After the epoch, in run order (protocol 4)."""
         for run in runs:
-            if self.value is not None:
-                self.value = self._decay * self.value + (1 - self._decay) * run.total
+            value = self.values.get(len(run.rewards))
+            if value is not None:
+                self.values[len(run.rewards)] = self._decay * value + (1 - self._decay) * run.total
 
 
 def leave_one_out(runs: Sequence[Run]) -> list[float]:
@@ -107,8 +112,8 @@ class Ascent:
         tensors = {f"policy/{name}": value.detach().clone() for name, value in self.policy.state_dict().items()}
         for place, moments in self._optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{place}/{name}": value.detach().clone() for name, value in moments.items()}
-        if self._average.value is not None:
-            tensors["average"] = torch.tensor(self._average.value, dtype=torch.float64)
+        for length, value in self._average.values.items():
+            tensors[f"average/{length}"] = torch.tensor(value, dtype=torch.float64)
         return tensors
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -121,7 +126,8 @@ class Ascent:
                 _, place, moment = name.split("/")
                 tree["state"].setdefault(int(place), {})[moment] = value.clone()
         self._optimizer.load_state_dict(tree)
-        self._average.value = float(state["average"]) if "average" in state else None
+        averages = {name.removeprefix("average/"): v for name, v in state.items() if name.startswith("average/")}
+        self._average.values = {int(length): float(value) for length, value in averages.items()}
 
 
 def learn(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from remem.errors import InputError
 from remem.rl.paths import Fidelity
@@ -15,6 +15,7 @@ class LearnSettings(ReinforceSettings):
     """The `learn` section: Algorithm 1 with K tasks x Z runs in each of m epochs."""
 
     levels: Literal[1, 2] = 2
+    crossval_fixed: bool = False  # learns nothing: every fixed share on every task of the pool, and the best one stays
     source: str = "phase0"  # of the target; "target": the whole target, an oracle; "dataset:NAME": another data set
     fidelity: Fidelity = "short"
     epochs: int = Field(default=30, ge=1)  # m
@@ -44,9 +45,17 @@ class LearnSettings(ReinforceSettings):
             raise InputError(f"learn.phases: {list(phases)} given; expected whole numbers of at least 1")
         return phases
 
+    @model_validator(mode="after")
+    def _has_tasks_for_all(self) -> "LearnSettings":
+        if self.crossval_fixed and not self.pool:
+            raise InputError("learn.pool: 0 given; expected at least 1, the tasks that fixed shares are compared on")
+        if self.pool and len(self.phases or ()) > self.pool:
+            raise InputError(f"learn.pool: {self.pool} given; expected a task for each of learn.phases")
+        return self
+
     @property
     def all_epochs(self) -> int:
-        return self.epochs + self.finish_epochs
+        return 1 if self.crossval_fixed else self.epochs + self.finish_epochs
 
     def fidelity_of(self, epoch: int) -> Fidelity:
         return self.fidelity if epoch < self.epochs else self.finish_fidelity
@@ -64,6 +73,14 @@ class LearnConfig(BaseModel):
 
     target: RunConfig
     learn: LearnSettings = LearnSettings()
+
+    @property
+    def on_source(self) -> RunConfig:
+        """The target's settings over the data that tasks are cut from; another data set is read in the same way."""
+        kind, _, name = self.learn.source.partition(":")
+        if kind != "dataset":
+            return self.target
+        return self.target.model_copy(update={"data": self.target.data.model_copy(update={"name": name})})
 
 
 def compose_learning(*layers: Mapping[str, Any]) -> LearnConfig:

@@ -55,7 +55,8 @@ class Nursery:
             gardener, answer = self._answers.get()
             node = running.pop(gardener, None)
             if node is None:  # one that ended while it had nothing to do
-                self._gardeners = [other for other in self._gardeners if other is not gardener]
+                self._gardeners.remove(gardener)
+                gardener.close()
             elif answer is None:
                 self._replace(gardener, node, lost)
                 waiting = {node: None, **waiting}

@@ -12,7 +12,7 @@ from remem.data.datasets import load_dataset
 from remem.data.orders import class_order
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
 from remem.data.scenario import Scenario, ScenarioSettings, phase_sizes
-from remem.data.source import Dataset, DataSettings, Look
+from remem.data.source import Dataset, Look
 from remem.episode import Episode, Snapshot
 from remem.errors import InputError
 from remem.memory.budget import MemorySettings, PhaseFacts, parse_budget, resolve
@@ -20,6 +20,7 @@ from remem.methods.method import MethodSettings
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.contract import NetSettings
+from remem.rl.oracles import fixed_paths
 from remem.rl.paths import Path, Reward, Task, TaskKey
 from remem.rl.tree import Grower, Shelf
 from remem.runs.build import Prepared, open_episode, open_fabric, prepare
@@ -45,15 +46,7 @@ class Workplace:
     @cached_property
     def dataset(self) -> Dataset:
         """What tasks are cut from, its test set out of reach."""
-        return sealed(load_dataset(self._data))
-
-    @property
-    def _data(self) -> DataSettings:
-        """The target's data, or those of another data set, read with the same settings."""
-        target, source = self._config.target, self._config.learn.source
-        if not source.startswith("dataset:"):
-            return target.data
-        return target.data.model_copy(update={"name": source.removeprefix("dataset:")})
+        return sealed(load_dataset(self._config.on_source.data))
 
     @cached_property
     def classes(self) -> tuple[int, ...]:
@@ -68,13 +61,21 @@ class Workplace:
 
     def check(self) -> None:
         """Whatever is wrong with settings or data is said before anything is trained."""
-        for number in range(len(self._config.learn.phases or (0,))):
+        target, learn = self._config.target, self._config.learn
+        if target.train.devices > 1:
+            devices = target.train.devices
+            raise InputError(f"train.devices: {devices} given; a policy's runs have one device each, expected 1")
+        for number in range(len(learn.phases or (0,))):
             key = self.task(TaskKey(number, "full")).key
             if self._prepared[key].method.regime != "budget":
-                name = self._config.target.method.name
                 raise InputError(
-                    f"method: {name} given, but it shares no memory between old and new; expected one that does"
+                    f"method: {target.method.name} given, but it shares no memory between old and new; "
+                    "expected one that does"
                 )
+        if learn.crossval_fixed and not fixed_paths([self.task(TaskKey(n, "full")) for n in range(learn.pool)]):
+            raise InputError(
+                "budget: it leaves no fixed share feasible in any phase of any task; expected a larger one"
+            )
 
     @property
     def trained(self) -> int:
@@ -169,8 +170,8 @@ class Workplace:
 
 
 def shortened(train: TrainSettings, share: float) -> TrainSettings:
-    """The same schedule in fewer epochs."""
-    return train.model_copy(update={"epochs": max(1, round(train.epochs * share))})
+    """The same schedule in fewer epochs; phase 0, which all runs of a task share, stays as it is."""
+    return train.model_copy(update={"epochs_later": max(1, round(train.epochs_of(1) * share))})
 
 
 def featured(scenario: Scenario, episode: Episode, snapshot: Snapshot) -> Scenario:
