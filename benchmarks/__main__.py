@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import herding, pictures, step
+from benchmarks import herding, pictures, shared_prefixes, step
 from remem.runs.build import limit_threads
 
 
@@ -15,6 +15,8 @@ def main() -> None:
     for row in rows:
         times = f"{1e3 * row.ours:>6.1f} ms {1e3 * row.plain:>6.1f} ms {row.ratio:>5.1f}x"
         print(f"{row.name:<56} {row.plain_name:<30} {times}")
+    print()
+    shared_prefixes.main()
     path = Path(__file__).with_name("latest.json")
     path.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
 

@@ -100,7 +100,7 @@ def _build(settings: Any, inner: type[Any]) -> Method:
 def _register(name: str, summary: str, settings: type[MethodSettings], inner: type[Method]) -> None:
     fields: dict[str, Any] = {
         "name": (str, name),
-        "mixture_rate": (Annotated[float, Field(ge=0)], 0.01),  # 0 keeps both branches at a half
+        "mixture_rate": (Annotated[float, Field(ge=0)], 0.001),  # 0 keeps both branches at a half
     }
     own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)
     core = str(settings.model_fields["name"].default)

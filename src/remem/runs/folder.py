@@ -28,7 +28,7 @@ from remem.types import IntArray, Judgement
 
 FORMAT = 1
 LOGGED = ("epoch", "judged")
-OURS = ("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "checkpoint.safetensors")
+OURS = ("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "checkpoint.safetensors", "learning.json")
 
 
 def run_in_folder(

@@ -26,6 +26,7 @@ class LearnSettings(ReinforceSettings):
     finish_fidelity: Fidelity = "full"
     phases: tuple[int, ...] | None = None  # several N at once, task by task; None: as the target
     short_share: float = Field(default=0.25, gt=0, le=1)  # of the epochs that `short` trains
+    baseline: Literal["average", "leave-one-out"] = "leave-one-out"  # tasks differ more than paths do
     fresh_init: bool = False  # phase 0 anew for every run, as in the paper; then no prefix is shared
     share: bool = True  # no prefix is trained twice; off, every run starts from nothing
     hidden: int = Field(default=32, ge=1, le=4096)  # units of the policy's hidden layers
