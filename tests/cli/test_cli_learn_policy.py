@@ -144,7 +144,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_resume_tells_runs_and_learnings_apart(remem: Command, tmp_path: Path) -> None:
+def test_runs_and_learnings_are_told_apart(remem: Command, vectors: str, tmp_path: Path) -> None:
     said = remem("resume", tmp_path, "--workers", 2)
     assert (said.code, said.err) == (
         2,
@@ -154,6 +154,11 @@ def test_resume_tells_runs_and_learnings_apart(remem: Command, tmp_path: Path) -
     said = remem("resume", tmp_path)
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "learning.json: not the settings of a policy's learning" in said.err
+    said = remem("run", "--dataset", vectors, *TINY[:-4], "--out", tmp_path)
+    assert (said.code, said.err) == (
+        2,
+        f"error: --out: {tmp_path} holds a learning.json that is not of a run; expected a new folder\n",
+    )
 
 
 def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(remem: Command, vectors: str, tmp_path: Path) -> None:

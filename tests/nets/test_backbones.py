@@ -30,7 +30,7 @@ def resnet(name: str, side: int = 32, channels: int = 3, **settings: object) -> 
 
 
 def test_every_registered_backbone_is_tested() -> None:
-    assert set(BACKBONES) == {*IMAGE_NETS, "mlp"}
+    assert set(BACKBONES) == {*IMAGE_NETS, "mlp", "identity"}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,15 @@ def test_gradient_reaches_every_parameter() -> None:
 def mlp(**settings: object) -> nn.Module:
     torch.manual_seed(2)
     return build_backbone(NetSettings.model_validate({"name": "mlp", **settings}), (6,))
+
+
+def test_identity_has_no_weights_and_returns_its_input() -> None:
+    net = build_backbone(NetSettings(name="identity"), (5,))
+    x = torch.randn(3, 5)
+    assert torch.equal(net(x).vector, x)
+    assert net(x).maps == ()
+    assert net.width == 5
+    assert not list(net.parameters())
 
 
 def test_mlp_is_linear_relu_linear() -> None:
