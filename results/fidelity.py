@@ -7,21 +7,21 @@ It can be stopped and started again; what has been trained is kept beside the fi
 import argparse
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from remem.policies.rmm import TwoLevelPolicy
-from remem.rl.paths import Node, Task, TaskKey, drawn
 from remem.rl.paths import Path as Moves
+from remem.rl.paths import Task, TaskKey, drawn
 from remem.rl.tree import Forest
 from remem.runs.config import read_overrides, read_toml
 from remem.runs.learning import LearnConfig, compose_learning
-from remem.runs.ledger import Ledger
+from remem.runs.ledger import Ledger, recorded
 from remem.runs.nursery import Nursery
 from remem.runs.shelf import DiskShelf
 from remem.runs.tasks import Workplace
@@ -60,13 +60,10 @@ def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[st
     totals, seconds = {}, {}
     with Nursery(config, work / "snapshots", workers) as nursery:
 
-        def grow(nodes: Sequence[Node]) -> Any:
-            for done, (node, reward) in enumerate(nursery.grow(nodes), start=1):
-                ledger.write(node, reward)
-                print(f"{node[0].fidelity} {done} of {len(nodes)}", end="\r", flush=True)
-                yield node, reward
+        def tell(share: float) -> None:
+            print(f"{100 * share:.0f} % of this fidelity", end="\r", flush=True)
 
-        forest = Forest(grow, ledger.read())
+        forest = Forest(recorded(nursery.grow, ledger, tell), ledger.read())
         for name, key in KEYS.items():
             started = time.perf_counter()
             totals[name] = [sum(rewards) for rewards in forest.rewards([(key, path) for path in paths])]
@@ -98,10 +95,11 @@ def summary(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _centred(rewards: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _centred(rewards: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
     """Differences from the mean of the paths with the same first share."""
     means = {group: rewards[groups == group].mean() for group in np.unique(groups)}
-    return rewards - np.array([means[group] for group in groups])
+    centres: NDArray[np.float64] = np.array([means[group] for group in groups])
+    return rewards - centres
 
 
 if __name__ == "__main__":
