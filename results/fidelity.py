@@ -20,9 +20,10 @@ from remem.rl.paths import Path as Moves
 from remem.rl.paths import Task, TaskKey, drawn
 from remem.rl.tree import Forest
 from remem.runs.config import read_overrides, read_toml
+from remem.runs.crew import open_crew
 from remem.runs.learning import LearnConfig, compose_learning
 from remem.runs.ledger import Ledger, recorded
-from remem.runs.nursery import Nursery
+from remem.runs.nodes import CrewGrower
 from remem.runs.shelf import DiskShelf
 from remem.runs.tasks import Workplace
 from remem.seeding import Streams
@@ -58,12 +59,13 @@ def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[st
     paths = random_paths(workplace.outline(KEYS["full"]), each, config.target.seed)
     ledger = Ledger(work)
     totals, seconds = {}, {}
-    with Nursery(config, work / "snapshots", workers) as nursery:
+    with open_crew(workers, None) as crew:
 
         def tell(share: float) -> None:
             print(f"{100 * share:.0f} % of this fidelity", end="\r", flush=True)
 
-        forest = Forest(recorded(nursery.grow, ledger, tell), ledger.read())
+        grower = CrewGrower(crew, config, work / "snapshots")
+        forest = Forest(recorded(grower.grow, ledger, tell), ledger.read())
         for name, key in KEYS.items():
             started = time.perf_counter()
             totals[name] = [sum(rewards) for rewards in forest.rewards([(key, path) for path in paths])]

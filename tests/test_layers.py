@@ -35,7 +35,7 @@ HOMES = {  # the only places, as rooms or files, that may import these
     "matplotlib": {"report", "data/glyphs.py"},
     "plotly": {"report"},
     "gymnasium": {"rl/env.py", "__init__.py"},
-    "ray": {"run/ray.py"},
+    "ray": {"runs/ray.py"},
     "typer": {"cli"},
     "rich": {"cli"},
 }

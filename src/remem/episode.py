@@ -124,11 +124,11 @@ class Episode:
         held, counts = self._memory.samples(), self._memory.counts()
         if not all(counts.values()):
             return None
-        features, labels = self._learner.describe(self._held, held).features, held.labels
+        features = self._learner.describe(self._held, held).features
+        mirrored = None
         if self._learner.mirrors:  # iCaRL's means are over the exemplars and their mirror images
             mirrored = self._learner.describe(self._held, held, mirrored=True).features
-            features, labels = np.concatenate([features, mirrored]), np.concatenate([labels, labels])
-        return metrics.class_means(features, labels, list(counts))
+        return metrics.class_means(features, held.labels, list(counts), mirrored)
 
     def snapshot(self) -> Snapshot:
         """Everything needed to go on from here, in this process or another."""

@@ -148,8 +148,9 @@ def test_runs_and_learnings_are_told_apart(remem: Command, vectors: str, tmp_pat
     said = remem("resume", tmp_path, "--workers", 2)
     assert (said.code, said.err) == (
         2,
-        f"error: --workers: 2 given, but {tmp_path} holds no learning of a policy; expected none\n",
+        f"error: --workers: 2 given, but {tmp_path} holds no learning of a policy and no study; expected none\n",
     )
+    assert f"--ray: auto given, but {tmp_path} holds no learning" in remem("resume", tmp_path, "--ray", "auto").err
     (tmp_path / "learning.json").write_text("{}")
     said = remem("resume", tmp_path)
     assert (said.code, said.err.count("\n")) == (2, 1)

@@ -1,7 +1,7 @@
 """`remem demo` with tiny settings, and what it says about the winner."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,23 +10,24 @@ import pytest
 
 from cli.conftest import Command
 from remem.cli.demo import POLICIES, verdict
-from remem.runs.local import Job
-from remem.runs.results import RunResult, load_result
-from remem.runs.worker import work
+from remem.runs.crew import Crew, Job, ignore
+from remem.runs.results import RunResult
+from remem.runs.worker import FarEnd
 
 TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
 
 
-def one_after_another(
-    jobs: Sequence[Job], workers: int, report: Callable[[str, dict[str, Any]], None]
-) -> list[RunResult]:
-    """What `run_side_by_side` does, without the cost of new processes."""
-    for job in jobs:
-        work({"config": job.config, "out": str(job.out)}, partial(report, job.name))
-    return [load_result(job.out) for job in jobs]
+class OneAfterAnother(Crew):
+    """A crew without the cost of new processes."""
+
+    def run(
+        self, jobs: Sequence[Job], tell: Callable[[Job, dict[str, Any]], None] = ignore
+    ) -> Iterator[tuple[Job, dict[str, Any]]]:
+        for job in jobs:
+            yield job, FarEnd().do(job.kind, job.order, partial(tell, job))
 
 
-def test_the_demo_compares_two_runs_and_reuses_them(
+def test_the_demo_compares_all_runs_and_reuses_them(
     remem: Command, vectors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "demo"
@@ -37,7 +38,7 @@ def test_the_demo_compares_two_runs_and_reuses_them(
     page = (out / "report.html").read_text()
     for result in results:
         average, last = (f"{100 * result[name]:.2f}" for name in ("average_accuracy", "last_accuracy"))
-        row = next(line for line in said.out.splitlines() if line.startswith(f"icarl / {result['config']['policy']} "))
+        row = next(line for line in said.out.splitlines() if line.startswith(f"lwf / {result['config']['policy']} "))
         phase = result["phases"][-1]
         assert row.split()[3:5] == [average, last]
         assert row.split()[-2:] == [str(phase["held_old"]), str(phase["held_new"])]
@@ -46,11 +47,12 @@ def test_the_demo_compares_two_runs_and_reuses_them(
     assert "inner" in said.out  # "Winner: ..." or "No winner: ..."
     assert f"report: {out / 'report.html'}" in said.out
 
+    assert not (out / "phase0").exists()
     stamps = [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES]
-    monkeypatch.setattr("remem.runs.local.run_side_by_side", one_after_another)
+    monkeypatch.setattr("remem.runs.crew.Crew", OneAfterAnother)
     again = remem("demo", "--out", out, *settings)
     assert again.code == 0
-    assert "complete already and reused: static, fixed-0.6" in again.out
+    assert "complete already and reused: static, fixed-0.6, rmm" in again.out
     assert [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES] == stamps
 
     changed = remem("demo", "--out", out, *settings, "--set", "train.epochs=2")
@@ -69,4 +71,7 @@ def test_the_winner_in_words() -> None:
     assert words.startswith("Winner: fixed-0.6.")
     assert "3.00 points higher than that of static" in words
     assert "10.00 points against 20.00" in words
+    words = verdict([made("static", 0.40, 0.2), made("rmm", 0.45, 0.05), made("fixed-0.6", 0.43, 0.1)])
+    assert "2.00 points higher than that of fixed-0.6 and 5.00 points higher than that of static" in words
+    assert "5.00 points against 10.00, 20.00" in words
     assert verdict([made("static", 0.4, 0.2), made("fixed-0.6", 0.4, 0.1)]).startswith("No winner")

@@ -34,7 +34,7 @@ class Counting(ArraySource):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK_BYTES", 12 * 7)  # 7 rows: chunks of 7, 7, 7, 4
-    monkeypatch.setattr(module, "SLICE", 3)
+    monkeypatch.setattr(module, "SLICE_BYTES", 12 * 3)
 
 
 def test_rows_equal_the_source(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Image folders: listing, splits, headers, notes, and the same rows whether decoded lazily or once."""
 
+import gc
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +169,32 @@ def test_too_large_sets_and_closed_caches_are_read_lazily(tmp_path: Path, cache:
     assert isinstance(closed.train, FolderSource)
     assert "cannot be written" in closed.notes[0]
     assert np.array_equal(closed.train.read(np.arange(12)), large.train.read(np.arange(12)))
+
+
+def links(root: Path, classes: int) -> Path:
+    """Twenty names of one image in every class, and one more for testing."""
+    for label in range(classes):
+        own, image = f"class-{label:04}", root / "val" / f"class-{label:04}" / "picture-00000000.png"
+        picture(image, 1, (24, 24, 3))
+        (root / "train" / own).mkdir(parents=True)
+        for number in range(20):
+            os.link(image, root / "train" / own / f"picture-{number:08}.png")
+    return root
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_an_image_that_is_not_read_costs_64_bytes(tmp_path: Path, cache: bool) -> None:
+    """Name, label and place of each: decoded, the further images would take 1587 bytes each."""
+    kept: list[int] = []
+    for classes in (8, 8, 100):  # the first time pays for imports
+        root = links(tmp_path / f"set {len(kept)}", classes)
+        tracemalloc.start()
+        data = load_dataset(settings(root, cache=cache, image_size=23))
+        data.train.read(np.arange(20))
+        gc.collect()
+        kept.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert kept[2] - kept[1] < 64 * 21 * (100 - 8) + 20_000  # and 200 bytes for each class
 
 
 def test_headers_need_no_cache(tmp_path: Path, cache: Path) -> None:

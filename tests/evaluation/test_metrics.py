@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from remem.evaluation import metrics
 from remem.evaluation.metrics import (
     accuracy,
     accuracy_by_phase,
@@ -59,7 +60,15 @@ def test_class_means_are_unit_means_of_unit_features() -> None:
         class_means(features, np.array([5, 5, 2, 2]), [2, 7])
 
 
-def test_nearest_mean_is_by_distance_to_unit_means() -> None:
+def test_mirror_images_count_as_further_samples() -> None:
+    rng = np.random.default_rng(0)
+    features, mirrored = rng.normal(size=(2, 12, 3)).astype(np.float32)
+    labels = np.arange(12) % 3
+    both = class_means(np.concatenate([features, mirrored]), np.concatenate([labels, labels]), range(3))
+    assert np.array_equal(class_means(features, labels, range(3), mirrored), both)
+
+
+def test_nearest_mean_is_by_distance_to_unit_means(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     means = class_means(rng.normal(size=(40, 6)), np.arange(40) % 5, range(5))
     features = rng.normal(size=(200, 6)).astype(np.float32)
@@ -68,6 +77,8 @@ def test_nearest_mean_is_by_distance_to_unit_means() -> None:
     assert found.tolist() == [row.index(min(row)) for row in distances]
     assert nearest_mean(3 * features, means).tolist() == found.tolist()
     assert len(set(found.tolist())) == 5
+    monkeypatch.setattr(metrics, "BLOCK", 7)
+    assert nearest_mean(features, means).tolist() == found.tolist()
 
 
 def test_interval_by_students_t() -> None:

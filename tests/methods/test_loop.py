@@ -2,12 +2,8 @@
 
 import copy
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +11,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from lightning_fabric import Fabric
-from safetensors.torch import load_file
 from torch import Tensor
 
-import worlds
 from remem.data.augment import AugmentPlan
 from remem.errors import InputError
-from remem.methods.loop import Workshop, build_optimizer, optimizer_class, run_stage
+from remem.methods.loop import Share, Workshop, build_optimizer, optimizer_class, run_stage
 from remem.methods.losses import classify
 from remem.methods.settings import TrainSettings
 from remem.methods.stage import Losses, ParameterGroup, Stage, group, whole
 from remem.nets.contract import NetSettings, Output
 from remem.nets.heads import HeadSettings
 from remem.nets.network import Network, build_network
-from remem.runs.folder import run_in_folder
 from remem.seeding import Streams
 from remem.types import IntArray, Samples, Values
 
@@ -272,10 +265,15 @@ class FirstOfTwo:
     def broadcast(self, value: Tensor, src: int) -> Tensor:
         return value
 
+    def all_reduce(self, values: dict[str, Tensor], reduce_op: str) -> dict[str, Tensor]:
+        return values
 
+
+@pytest.mark.parametrize("batch_norm", [True, False])
 @pytest.mark.parametrize("rest", [0, 1, 2, 3, 4, 7])
-def test_slices_weigh_what_they_hold(rest: int) -> None:
-    """Two processes cannot share a last batch of 2 or 3, one can train on it alone: the sizes must be their own."""
+def test_slices_weigh_what_they_hold(rest: int, batch_norm: bool) -> None:
+    """With batch norm two processes cannot share a last batch of 2 or 3, while one can train on it alone; without it
+    they train on the same batches as one."""
 
     def one(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
         return {"one": 1.0 + 0.0 * output.logits.sum()}
@@ -283,43 +281,19 @@ def test_slices_weigh_what_they_hold(rest: int) -> None:
     table, samples = toy(18 + rest)
     fabric: Any = FirstOfTwo()
     shop = replace(workshop(batch_size=9), fabric=fabric)
-    network = linear()
+    network = linear(hidden=(6,), batch_norm=batch_norm)
     stage = staged(network, samples, objective=one, epochs=1)
     run_stage(stage, network, table, shop, phase=0, teacher=None)
-    sizes = [9, 9 + rest] if rest < 4 else [9, 9, rest]
+    sizes = [9, 9 + rest] if rest < (4 if batch_norm else 2) else [9, 9, rest]
     # Both processes' gradients are averaged, so weights of 2 x share give the mean over the whole batch.
     assert fabric.losses == pytest.approx([2 * (size // 2) / size for size in sizes if size])
     assert [len(rows) for rows in table.asked] == [size // 2 for size in sizes]
 
 
-SHARED: list[dict[str, Any]] = [
-    {"train": {"epochs": 3, "batch_size": 15}, "net": {"batch_norm": False}, "memory": {"budget": 46}}
-]
-TWO_PROCESSES = f"""
-import sys
-from pathlib import Path
-from worlds import blobs, ready
-from remem.runs.folder import run_in_folder
-
-run_in_folder(ready(blobs(per_class=21), *{SHARED!r}, {{"train": {{"devices": 2}}}}), Path(sys.argv[1]))
-"""
-
-
-def test_two_processes_train_like_one(tmp_path: Path) -> None:
-    """Over gloo, the same global batches, in slices of 7 and 8 and more: gradients are summed in another order, so
-    to 1e-5 and not bit for bit. Batch norm is off, since it would see slices instead of whole batches."""
-    script = tmp_path / "two.py"
-    script.write_text(TWO_PROCESSES)
-    environment = {**os.environ, "PYTHONPATH": str(Path(worlds.__file__).parent), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(script), str(tmp_path / "2")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    run_in_folder(worlds.ready(worlds.blobs(per_class=21), *SHARED), tmp_path / "1")
-    one, two = (load_file(tmp_path / folder / "model.safetensors") for folder in "12")
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        torch.testing.assert_close(two[name], value, rtol=1e-5, atol=1e-5)
-    results = [json.loads((tmp_path / folder / "result.json").read_text()) for folder in "12"]
-    assert [result["config"]["train"]["strategy"] for result in results] == ["single", "ddp"]
-    held = [[phase["held_per_class"] for phase in result["phases"]] for result in results]
-    assert held[0] == held[1]
+def test_a_mean_over_some_samples_weighs_by_those() -> None:
+    """Three samples of class 0 or 1 in the batch, two of them in the first half and one in the second."""
+    labels = np.array([0, 1, 5, 0, 6, 7])
+    halves = [Share(labels, places, 2) for places in (slice(0, 3), slice(3, 6))]
+    assert [half.weight(lambda labels: labels < 2) for half in halves] == [2 * 2 / 3, 2 * 1 / 3]
+    assert [half.weight(lambda labels: labels < 0) for half in halves] == [0, 0]  # none: the term is zero anyway
+    assert [half.weight(None) for half in halves] == [1, 1]

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from remem.episode import Snapshot
 from remem.errors import DamagedFileError
 from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
-from worlds import blobs, opened, play, ready, same_tensors
+from worlds import blobs, opened, pictures, play, ready, same_tensors
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,22 @@ def test_what_is_saved_comes_back(snapshot: Snapshot, saved: Path) -> None:
     assert loaded.facts == json.loads(json.dumps(snapshot.facts))
     assert same_tensors(loaded.tensors, snapshot.tensors)
     assert {name.partition("/")[0] for name in loaded.tensors} == {"network", "memory", "judged", "owned"}
+
+
+def test_exemplars_take_their_raw_bytes_and_a_hundredth_more_at_most(tmp_path: Path) -> None:
+    """Owned rows of 32 x 32 x 3 bytes: what the file grows by when there are more of them."""
+    prepared = ready(pictures(per_class=60, side=32), {"memory": {"budget": 300}, "train": {"epochs": 1}})
+    episode = opened(prepared)
+    play(episode, prepared, stop=2, owned=True)
+    whole = episode.snapshot()
+    rows = {"owned/rows", "owned/values", "memory/rows"}
+    without = Snapshot(whole.facts, {name: value for name, value in whole.tensors.items() if name not in rows})
+    for name, snapshot in (("whole", whole), ("without", without)):
+        save_snapshot(tmp_path / name, snapshot)
+    raw = 32 * 32 * 3 * len(whole.tensors["owned/rows"])
+    taken = (tmp_path / "whole").stat().st_size - (tmp_path / "without").stat().st_size
+    assert len(whole.tensors["owned/rows"]) == len(whole.tensors["memory/rows"]) > 200
+    assert raw <= taken <= 1.01 * raw
 
 
 def test_empty_and_scalar_tensors_come_back(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from remem.selection import difficulty as module
 from remem.selection.difficulty import class_entropy, split
 
 
@@ -23,6 +24,14 @@ def test_entropy_is_stable_for_large_logits_of_any_precision() -> None:
     entropy = class_entropy(logits, np.array([0, 1]))
     assert entropy[0] == pytest.approx(math.log(2), rel=1e-14)
     assert entropy[1] == pytest.approx(math.log(3), rel=1e-14)
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((40, 5)).astype(np.float32), rng.integers(0, 4, 40)
+    whole = class_entropy(logits, labels)
+    monkeypatch.setattr(module, "BLOCK", 7)
+    assert class_entropy(logits, labels) == whole
 
 
 def test_the_input_is_left_alone() -> None:

@@ -97,6 +97,13 @@ def test_equals_stay_in_group_order() -> None:
     assert herd(features, [np.array([4, 1, 5, 0])])[0].tolist() == [4, 1, 5, 0]
 
 
+@pytest.mark.parametrize(("n", "far"), [(5, 1_000_003), (7, 2_000_003), (11, 1_000_003)])
+def test_ties_hold_where_float64_rounds_too(n: int, far: int) -> None:
+    """Each sample has one more step in a feature of its own, so that all are equally good, far from zero."""
+    units = far + np.eye(n)  # 4 n^2 |v|^2 < 2^53, and an n-th is no binary fraction
+    assert herd_exact(units[None])[0].tolist() == list(range(n))
+
+
 def test_zero_features_do_not_divide_by_zero() -> None:
     assert herd(np.zeros((4, 3)), [np.arange(4)])[0].tolist() == [0, 1, 2, 3]
 
@@ -121,6 +128,52 @@ def test_chunks_and_order_of_classes_change_nothing(monkeypatch: pytest.MonkeyPa
     without_gram = herd(features, groups)
     for other in (backwards, one_by_one, without_gram):
         assert all(np.array_equal(a, b) for a, b in zip(whole, other, strict=True))
+
+
+def by_distances(units: IntArray, picks: int) -> list[int]:
+    """All distances from k T to n (S + v) anew for every pick, picked rows deleted; whole numbers, the first wins."""
+    n, total, left, places = len(units), units.sum(axis=0), units, list(range(len(units)))
+    picked, order = np.zeros_like(total), list[int]()
+    for k in range(1, picks + 1):
+        best = int(((k * total - n * (picked + left)) ** 2).sum(axis=1).argmin())
+        picked = picked + left[best]
+        order.append(places.pop(best))
+        left = np.delete(left, best, axis=0)
+    return order
+
+
+def by_products(units: IntArray, picks: int) -> list[int]:
+    """One matrix-vector product for every pick, in whole numbers."""
+    n, total = len(units), units.sum(axis=0)
+    aim, free, order = total, np.ones(n, bool), list[int]()
+    for _ in range(picks):
+        scores = np.where(free, units @ aim, np.iinfo(np.int64).min)
+        order.append(int(scores.argmax()))
+        free[order[-1]] = False
+        aim = aim + total - n * units[order[-1]]
+    return order
+
+
+def test_equal_selections_on_features_rounded_to_a_grid() -> None:
+    """500 samples of 64 features in steps of 2^-12, 200 picks; equal lengths make distances and products agree."""
+    rng = np.random.default_rng(8)
+    lengths = rng.integers(0, 1000, 64)
+    for ties in (0, 250):
+        units = rng.choice([-1, 1], (2, 500, 64)) * rng.permuted(np.tile(lengths, (2, 500, 1)), axis=2)
+        units[:, 500 - ties :] = units[:, :ties]  # duplicates
+        picks = herd_exact(units / 2.0**12, 200)
+        for one, order in zip(units, picks, strict=True):
+            assert order.tolist() == by_distances(one, 200) == by_products(one, 200)
+
+
+def test_scores_closer_than_float32_can_tell_are_told_apart() -> None:
+    """Four samples each are equal but for a small feature, which moves scores of 2^30 and more by a few units."""
+    rng = np.random.default_rng(9)
+    units = np.repeat(rng.integers(-30_000, 30_000, (2, 50, 6)), 4, axis=1)
+    units[:, :, 0] = rng.integers(-2, 3, (2, 200))
+    picks = herd_exact(units.astype(np.float64))
+    for one, order in zip(units, picks, strict=True):
+        assert order.tolist() == by_products(one, len(one))
 
 
 def test_large_classes_use_a_coarser_grid_and_stay_exact() -> None:

@@ -1,8 +1,9 @@
-"""`remem demo`: conventional memory against a fixed old share, side by side on the embedded data set."""
+"""`remem demo`: conventional memory against a fixed old share and the learned policy, on the embedded data set."""
 
 import tomllib
 from importlib import resources
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,40 +14,49 @@ from remem.cli.progress import open_board
 from remem.cli.training import say
 
 if TYPE_CHECKING:
-    from remem.runs.local import Job
+    from remem.runs.config import RunConfig
     from remem.runs.results import RunResult
 
-POLICIES = ("static", "fixed-0.6")
-TITLE = "Conventional memory against a fixed share for old classes"
+POLICIES = ("static", "fixed-0.6", "rmm")
+BEGINNING = "phase 0"  # of all runs: they differ only in what comes after it
+TITLE = "Conventional memory, a fixed share for old classes, and the learned policy"
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for both runs and the report.")] = Path(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the runs and the report.")] = Path(
         "demo-out"
     ),
     settings: options.Set = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare two ways of sharing memory, on data that come with remem.
+    """Compare three ways of sharing memory, on data that come with remem.
 
-    Two runs side by side: `static` keeps a small part for old classes and fills the rest with new data, as is
-    usual; `fixed-0.6` gives 60 % to old classes. Takes a few minutes; what is complete is reused.
+    `static` keeps a small part for old classes and fills the rest with new data, as is usual; `fixed-0.6` gives 60 % to
+    old classes; `rmm` decides in every phase, as it has learned from the classes of phase 0. Takes a few minutes; what
+    is complete is reused.
     """
-    from remem.runs.local import run_side_by_side
+    from remem.runs.crew import open_crew, phase0_job, run_job
+    from remem.runs.results import load_result
 
     console = Console(quiet=quiet)
-    jobs = _jobs(out, settings or [])
-    say(console, f"{TITLE}: {' and '.join(POLICIES)}, {jobs[0].config['method']['name']} on {_data(jobs[0])}")
-    reused = [job.name for job in jobs if _complete(job)]
+    configs = _configs(settings or [])
+    say(console, f"{TITLE}: {', '.join(POLICIES)}; {_about(configs[POLICIES[0]])}")
+    reused = [policy for policy in POLICIES if _complete(out / policy)]
     if reused:
         say(console, f"complete already and reused: {', '.join(reused)}; for new runs choose another --out")
+    shelf = out / "phase0"
+    first = [phase0_job(BEGINNING, configs[POLICIES[0]], shelf)] if not reused else []
+    after = tuple(job.name for job in first)
+    jobs = [*first, *(run_job(name, config, out / name, phase0=shelf, after=after) for name, config in configs.items())]
     try:
-        with open_board(POLICIES, console, quiet=quiet) as board:
-            results = run_side_by_side(jobs, len(jobs), board.tell)
+        with open_board([job.name for job in jobs], console, quiet=quiet) as board, open_crew(None, None) as crew:
+            for _ in crew.run(jobs, lambda job, event: board.tell(job.name, event)):
+                pass
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)
         raise typer.Exit(1) from None
-    show(console, results, out / "report.html")
+    rmtree(shelf, ignore_errors=True)
+    show(console, [load_result(out / policy) for policy in POLICIES], out / "report.html")
     if quiet:
         print(out / "report.html")
 
@@ -62,32 +72,32 @@ def show(console: Console, results: "list[RunResult]", report: Path) -> None:
 
 def verdict(results: "list[RunResult]") -> str:
     """Who is ahead, in plain words."""
-    best, other = sorted(results, key=lambda run: run.average_accuracy, reverse=True)
-    ahead = 100 * (best.average_accuracy - other.average_accuracy)
-    if ahead < 0.005:
-        return f"No winner: {best.label} and {other.label} have the same average accuracy."
-    winner, loser = (run.data["config"]["policy"] for run in (best, other))
+    best, *others = sorted(results, key=lambda run: run.average_accuracy, reverse=True)
+    ahead = [100 * (best.average_accuracy - run.average_accuracy) for run in others]
+    if ahead[0] < 0.005:
+        return f"No winner: {best.label} and {others[0].label} have the same average accuracy."
+    winner, *losers = (run.data["config"]["policy"] for run in (best, *others))
+    points = " and ".join(f"{by:.2f} points higher than that of {name}" for by, name in zip(ahead, losers, strict=True))
+    forgetting = ", ".join(f"{100 * run.forgetting:.2f}" for run in others)
     return (
-        f"Winner: {winner}. With the same memory its average accuracy is {ahead:.2f} points higher than that of "
-        f"{loser}; its forgetting is {100 * best.forgetting:.2f} points against {100 * other.forgetting:.2f}."
+        f"Winner: {winner}. With the same memory its average accuracy is {points}; "
+        f"its forgetting is {100 * best.forgetting:.2f} points against {forgetting}."
     )
 
 
-def _jobs(out: Path, overrides: list[str]) -> "list[Job]":
+def _configs(overrides: list[str]) -> "dict[str, RunConfig]":
     from remem.runs.config import compose, read_overrides
-    from remem.runs.local import Job
 
     text = resources.files("remem.conf").joinpath("demo.toml").read_text(encoding="utf-8")
     layers = (tomllib.loads(text), read_overrides(overrides))
-    configs = {policy: compose(*layers, {"policy": policy}) for policy in POLICIES}
-    return [Job(policy, config.model_dump(mode="json"), out / policy) for policy, config in configs.items()]
+    return {policy: compose(*layers, {"policy": policy}) for policy in POLICIES}
 
 
-def _data(job: "Job") -> str:
-    return f"{job.config['data']['name']}, {job.config['scenario']['phases']} phases after the first"
+def _about(config: "RunConfig") -> str:
+    return f"{config.method.name} on {config.data.name}, {config.scenario.phases} phases after the first"
 
 
-def _complete(job: "Job") -> bool:
+def _complete(out: Path) -> bool:
     from remem.runs.results import load_result
 
-    return (job.out / "result.json").is_file() and load_result(job.out).complete
+    return (out / "result.json").is_file() and load_result(out).complete

@@ -2,20 +2,17 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Column
 
-from remem.cli.progress import clock, percent
+from remem.cli.progress import Display, clock, percent, worded_bars
 from remem.cli.training import say
 
 SILENCE = 60.0  # seconds after which a pipe hears of an epoch that is not done yet
 
 
-class LearnBoard:
+class LearnBoard(Display):
     """Follows a learning and shows nothing: the display of `--quiet`, and the base of the others."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -26,14 +23,6 @@ class LearnBoard:
         self._left: float | None = None
         self._now = now
         self._began = now()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def tell(self, event: Mapping[str, Any]) -> None:
         """An event of `learn_in_folder`."""
@@ -97,24 +86,13 @@ class LearnBar(LearnBoard):
         super().__init__()
         self._announce = announce
         self._status = console.status("reading the data")
-        self._progress = Progress(
-            BarColumn(None, complete_style="cyan", finished_style="green", table_column=Column(ratio=1, min_width=6)),
-            TextColumn("{task.percentage:>3.0f} %", markup=False),
-            TextColumn("{task.fields[facts]}", markup=False, table_column=Column(no_wrap=True)),
-            TextColumn("{task.fields[times]}", markup=False, table_column=Column(no_wrap=True, justify="right")),
-            console=console,
-            expand=True,
-            refresh_per_second=4,
-        )
+        self._progress = worded_bars(console, named=False)
         self._bar = self._progress.add_task("", total=1.0, facts="", times="")
 
-    def __enter__(self) -> Self:
+    def open(self) -> None:
         self._status.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._status.stop()
         self._progress.stop()
 

@@ -53,6 +53,7 @@ def learn_policy(
     seed: options.Seed = None,
     data_root: options.DataRoot = None,
     workers: options.Workers = None,
+    ray: options.Ray = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Learn how to share the memory, by REINFORCE on pseudo tasks.
@@ -64,32 +65,34 @@ def learn_policy(
     Example: remem learn-policy --dataset glyphs --phases 5 --budget 2000 --fidelity features --out my-policy
     """
     try:
-        learn(options.read_learn_settings(context.params), out, workers=workers, quiet=quiet)
+        learn(options.read_learn_settings(context.params), out, workers=workers, ray=ray, quiet=quiet)
     except KeyboardInterrupt:
         raise stopped(out) from None
 
 
-def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None, quiet: bool) -> None:
+def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """Goes on with a folder's learning."""
     from remem.runs.policy_learning import read_learning
 
     try:
-        learn(read_learning(folder, data_root)[0], folder, workers=workers, quiet=quiet)
+        learn(read_learning(folder, data_root)[0], folder, workers=workers, ray=ray, quiet=quiet)
     except KeyboardInterrupt:
         raise stopped(folder) from None
 
 
-def learn(config: "LearnConfig", out: Path, *, workers: int | None, quiet: bool) -> None:
+def learn(config: "LearnConfig", out: Path, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """All that is left of a learning, with its display."""
+    from remem.runs.crew import open_crew
     from remem.runs.policy_learning import learn_in_folder
 
-    console, count = Console(quiet=quiet), workers or os.cpu_count() or 1
+    console = Console(quiet=quiet)
+    alone = ray is None and (workers or os.cpu_count() or 1) == 1
 
     def announce(begin: Mapping[str, Any]) -> None:
-        say(console, *describe(begin, config, count))
+        say(console, *describe(begin, config, crew.about))
 
-    with open_learn_board(console, announce, quiet=quiet) as board:
-        policy = learn_in_folder(config, out, board.tell, workers=count)
+    with open_crew(workers, ray) as crew, open_learn_board(console, announce, quiet=quiet) as board:
+        policy = learn_in_folder(config, out, board.tell, None if alone else crew)
     if board.begun is None and not quiet:
         say(console, f"{out}: this learning is complete; there is nothing to go on with")
     say(console, "", *summary(policy, out))
@@ -97,7 +100,7 @@ def learn(config: "LearnConfig", out: Path, *, workers: int | None, quiet: bool)
         print(out)
 
 
-def describe(begin: Mapping[str, Any], config: "LearnConfig", workers: int) -> list[str]:
+def describe(begin: Mapping[str, Any], config: "LearnConfig", workers: str) -> list[str]:
     """What will be learned, in a few lines."""
     target, learned = config.target, config.learn
     where = {
@@ -105,12 +108,11 @@ def describe(begin: Mapping[str, Any], config: "LearnConfig", workers: int) -> l
         "target": f"the whole of {begin['data']}, order {target.scenario.order}",
         "dataset": f"another data set, {begin['data']}",
     }[begin["source"]]
-    processes = "1 process" if workers == 1 else f"{workers} processes"
     lines = [
         f"data     {where}: {begin['classes']} classes; judged on a tenth of their training data, no test set",
         *(f"tasks    {_task(task)}" for task in begin["tasks"]),
         f"learning {begin['name']}{ORACLE if begin['oracle'] else ''}; {_plan(learned)}",
-        f"runs     {target.method.name}, fidelity {_fidelity(learned)}; seed {target.seed}, {processes}",
+        f"runs     {target.method.name}, fidelity {_fidelity(learned)}; seed {target.seed}, {workers}",
     ]
     if begin["done"]:
         lines.append(f"resumed  after epoch {begin['done']} of {begin['epochs']}")

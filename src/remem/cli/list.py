@@ -78,7 +78,7 @@ def _presets() -> dict[str, str]:
 
 
 def _configs() -> dict[str, str]:
-    """What `remem run NAME` takes; the first line of each file says what it is."""
+    """What `remem run NAME` takes, and below `studies/` `remem study NAME`; the first line of each says what it is."""
     from remem.runs.config import shipped_configs
 
     return {name: text.splitlines()[0].removeprefix("# ") for name, text in shipped_configs().items()}

@@ -1,5 +1,6 @@
 """The `remem` command itself: its sub-commands, and how errors leave it. Heavy imports wait inside the commands."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -15,6 +16,8 @@ from remem.cli.plan import plan
 from remem.cli.predict import predict
 from remem.cli.resume import resume
 from remem.cli.run import run
+from remem.cli.study import study
+from remem.cli.training import is_follower
 from remem.errors import InputError
 
 ABOUT = """Class-incremental learning under a strict memory budget.
@@ -35,6 +38,7 @@ app.command("demo")(demo)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("learn-policy")(learn_policy)
+app.command("study")(study)
 app.command("resume")(resume)
 app.command("predict")(predict)
 app.command("list")(list_names)
@@ -62,6 +66,8 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 done, 2 the input is wrong (one line says what), 1 anything else."""
+    if is_follower():  # it has nothing to save and nothing to say: Ctrl-C ends it at once
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         app(args=arguments, prog_name="remem")
     except InputError as error:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from remem.errors import InputError
+
 if TYPE_CHECKING:
     from remem.runs.config import RunConfig, Tree
     from remem.runs.learning import LearnConfig
@@ -91,6 +93,10 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
+Ray = Annotated[
+    str | None,
+    _flag("--ray", "Train in workers of Ray: local, or the address of a cluster.", COMMON, "local|ADDRESS"),
+]
 
 Seed = Annotated[int | None, _flag("--seed", "Seed of the run; the class order has its own.", COMMON, "K")]
 DataRoot = Annotated[Path | None, _flag("--data-root", "Where data sets lie; else $REMEM_DATA.", COMMON, "DIR")]
@@ -153,6 +159,8 @@ def _layers(flags: Mapping[str, Any]) -> "tuple[Tree, Tree, Tree]":
     from remem.runs.config import merged, nested, read_overrides, read_toml
 
     from_file = {} if flags.get("config") is None else read_toml(flags["config"])
+    if "study" in from_file:
+        raise InputError(f"{flags['config']}: a study given, expected the settings of one run; use `remem study`")
     from_flags: Tree = {}
     for key, value in flag_settings(flags).items():
         from_flags = merged(from_flags, nested(key, value))

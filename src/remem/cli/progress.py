@@ -12,19 +12,30 @@ from rich.text import Text
 from remem.cli.work import Track
 
 
-class Board:
-    """Follows runs by name and shows nothing: the display of `--quiet`, and the base of the others."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.tracks = {name: Track(name) for name in names}
+class Display:
+    """Something on the console for as long as it is open; this one shows nothing."""
 
     def __enter__(self) -> Self:
+        self.open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        return None
+        self.close()
+
+    def open(self) -> None:
+        """Begins to show."""
+
+    def close(self) -> None:
+        """Leaves the terminal as it was."""
+
+
+class Board(Display):
+    """Follows runs by name and shows nothing: the display of `--quiet`, and the base of the others."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.tracks = {name: Track(name) for name in names}
 
     def tell(self, name: str, event: Mapping[str, Any]) -> None:
         """An event of the run called `name`."""
@@ -72,14 +83,11 @@ class LiveBoard(Board):
         self._progress = Progress(*columns, console=console, expand=True, refresh_per_second=4)
         self._tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> Self:
+    def open(self) -> None:
         self._tasks = {name: self._progress.add_task(name, total=1.0) for name in self.tracks}
         self._progress.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._progress.stop()
 
     def show(self, track: Track, event: Mapping[str, Any]) -> None:
@@ -119,6 +127,19 @@ def open_board(names: Sequence[str], console: Console, *, quiet: bool) -> Board:
     if quiet:
         return Board(names)
     return LiveBoard(names, console) if console.is_terminal else LineBoard(names, console)
+
+
+def worded_bars(console: Console, *, named: bool) -> Progress:
+    """Bars with a percentage, facts and times in words, and a name in front where there are several."""
+    columns: list[ProgressColumn] = [
+        BarColumn(None, complete_style="cyan", finished_style="green", table_column=Column(ratio=1, min_width=6)),
+        TextColumn("{task.percentage:>3.0f} %", markup=False),
+        TextColumn("{task.fields[facts]}", markup=False, table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[times]}", markup=False, table_column=Column(no_wrap=True, justify="right")),
+    ]
+    if named:
+        columns.insert(0, TextColumn("{task.description}", markup=False))
+    return Progress(*columns, console=console, expand=True, refresh_per_second=4)
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`remem resume`: goes on with a run, or with the learning of a policy, that was interrupted."""
+"""`remem resume`: goes on with a run, the learning of a policy or a study that was interrupted."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,29 +8,37 @@ from rich.console import Console
 
 from remem.cli import options
 from remem.cli.learn_policy import resume_learning
+from remem.cli.study import resume_study
 from remem.cli.training import say, show_result, stopped, train
 from remem.errors import InputError
 
 
 def resume(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of the run or learning.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="The folder of the run, learning or study.", show_default=False)
     ],
     data_root: options.DataRoot = None,
     workers: options.Workers = None,
+    ray: options.Ray = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go on with an interrupted run after its last complete phase, or with the learning of a policy.
+    """Go on with an interrupted run after its last complete phase, with the learning of a policy, or with a study.
 
-    The result equals that of one that was never stopped. Settings cannot change; --workers is for learning alone. The
-    data root may have moved: say where with --data-root. The paths of folder:PATH and npz:PATH are settings, and must
-    be as they were.
+    The result equals that of one that was never stopped. Settings cannot change; --workers and --ray are for learnings
+    and studies. The data root may have moved: say where with --data-root. The paths of folder:PATH and npz:PATH are
+    settings, and must be as they were.
     """
-    if (folder / "learning.json").is_file():
-        resume_learning(folder, data_root, workers=workers, quiet=quiet)
+    if (folder / "study.json").is_file():
+        resume_study(folder, data_root, workers=workers, ray=ray, quiet=quiet)
         return
-    if workers is not None:
-        raise InputError(f"--workers: {workers} given, but {folder} holds no learning of a policy; expected none")
+    if (folder / "learning.json").is_file():
+        resume_learning(folder, data_root, workers=workers, ray=ray, quiet=quiet)
+        return
+    for flag, given in (("--workers", workers), ("--ray", ray)):
+        if given is not None:
+            raise InputError(
+                f"{flag}: {given} given, but {folder} holds no learning of a policy and no study; expected none"
+            )
     try:
         _resume(folder, data_root, quiet=quiet)
     except KeyboardInterrupt:

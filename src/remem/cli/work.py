@@ -105,6 +105,13 @@ class Track:
         return 0.0 if self.work is None else self.work.done_units / self.work.total_units
 
     @property
+    def fresh(self) -> tuple[float, float]:
+        """Units of work of this session: done, and in all."""
+        if self.work is None:
+            return 0.0, 0.0
+        return self.work.done_units - self._units_before, self.work.total_units - self._units_before
+
+    @property
     def elapsed(self) -> float:
         """Seconds of this session."""
         now = self.clock() if self._ended is None else self._ended

@@ -160,25 +160,17 @@ def _middle_box(height: int, width: int) -> tuple[int, int, int, int]:
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
-def _lattice(start: Tensor, length: Tensor, size: int, extent: int) -> Tensor:
-    """Where `size` pixels sample a box along one axis, in grid_sample's units; clamped, so that nothing bleeds in."""
-    start, length = start[:, None], length[:, None]
-    at = start + (torch.arange(size, dtype=torch.float64) + 0.5) * length / size - 0.5
-    at = at.clamp(min=start, max=start + length - 1)
-    return ((2 * at + 1) / extent - 1).float()
-
-
 def _resized_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
-    """Bilinear without antialiasing: equals cutting the box out and F.interpolate(align_corners=False)."""
-    count, height, width, _ = images.shape
-    top, left, tall, wide = _boxes(height, width, dice)
-    across = _lattice(left, wide, plan.size, width)
-    across = torch.where(_flipped(count, plan, dice), across.flip(1), across)
-    down = _lattice(top, tall, plan.size, height)
-    grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1)
-    pixels = images.permute(0, 3, 1, 2).contiguous().float()
-    sampled = F.grid_sample(pixels, grid.to(images.device), padding_mode="border", align_corners=False)
-    return sampled.permute(0, 2, 3, 1).contiguous()
+    """Bilinear without antialiasing, box by box: boxes of many sizes at once would cost the whole picture each."""
+    count, height, width, channels = images.shape
+    boxes = _boxes(height, width, dice).long().T.tolist()
+    mirrored = _flipped(count, plan, dice)[:, 0].tolist()
+    shown = torch.empty(count, plan.size, plan.size, channels, device=images.device)
+    for image, place, (top, left, tall, wide), mirror in zip(images, shown, boxes, mirrored, strict=True):
+        box = image[top : top + tall, left : left + wide].permute(2, 0, 1)[None].float()
+        seen = F.interpolate(box, size=(plan.size, plan.size), mode="bilinear", align_corners=False)[0]
+        place.copy_((seen.flip(2) if mirror else seen).permute(1, 2, 0))
+    return shown
 
 
 def _brighten(pixels: Tensor, brightness: float, dice: Dice) -> Tensor:

@@ -12,12 +12,14 @@ from remem.types import IntArray, Reader, Samples, Values
 SMALLEST = 2  # samples that batch norm needs in training
 
 
-def batches(samples: Samples, size: int, rng: np.random.Generator | None, *, world: int = 1) -> Iterator[Samples]:
+def batches(
+    samples: Samples, size: int, rng: np.random.Generator | None, *, world: int = 1, each: int = SMALLEST
+) -> Iterator[Samples]:
     """One epoch, every sample once, in batches that `world` processes share.
 
-    A last batch too small to give every process two samples is merged into the one before it.
+    A last batch too small to give every process `each` samples is merged into the one before it.
     """
-    need = SMALLEST * world
+    need = max(SMALLEST, each * world)
     if size < need:
         raise InputError(f"batch size: {size} given, at least {need} expected with {world} process(es)")
     if world > 1 and 0 < len(samples) < need:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from remem.data.batches import SMALLEST, batches, prefetched
 from remem.data.source import Source
-from remem.types import IntArray, Values
+from remem.types import IntArray, Samples, Values
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 2**26
 MOST_CHUNKS = 64  # each stays open, and the number of open files is limited
-SLICE = 1024  # rows decoded at a time
+SLICE_BYTES = 2**24  # decoded at a time, while the slice before is written
 
 
 class DecodedSource:
@@ -90,14 +91,15 @@ class DecodedSource:
     def _write(self, chunk: int) -> None:
         """Under another name first: two processes may do this at once, and either may be killed."""
         rows = self._rows(chunk)
+        slices = batches(Samples(rows, rows), max(SMALLEST, SLICE_BYTES // math.prod(self.shape)), None)
         part = self._folder / f"{chunk:05d}.{os.getpid()}.part"
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(rows), *self.shape)}
         try:
             # Not through a memory map: a full disk would end the process there, and raises OSError here.
             with part.open("wb") as file:
                 np.lib.format.write_array_header_1_0(file, header)
-                for start in range(0, len(rows), SLICE):
-                    file.write(self._source.read(rows[start : start + SLICE]).tobytes())
+                for values, _ in prefetched(self._source, slices):
+                    file.write(values.data)
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(self._path(chunk))

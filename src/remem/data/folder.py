@@ -3,30 +3,27 @@
 import hashlib
 import json
 import os
-import statistics
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from remem.data.decoded import DecodedSource
 from remem.data.images import decode, short_side
+from remem.data.names import Names
 from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, Source, cache_folder
+from remem.data.threads import in_threads
 from remem.errors import DamagedFileError, InputError
 from remem.types import IntArray, Values
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 LARGEST_SIZE = 224  # unless the user asks for more
-THREADS = min(16, os.cpu_count() or 1)
-BATCH = 4096  # files handed to the threads at a time
+HASHED = 4096  # names put into a digest at a time
 DECODER = "rgb, centre square, bilinear, 1"  # counted up when `decode` gives other pixels than before
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,52 +31,46 @@ class Files:
     """The image files of one split: listed, not opened."""
 
     folder: Path
-    names: tuple[str, ...]  # <class>/<image>
+    names: Names  # <class>/<image>
     labels: IntArray  # (n,)
     stamps: IntArray  # (n, 2): size, time of the last change in ns
     ignored: int = 0  # files of other kinds
 
     def take(self, rows: IntArray) -> "Files":
-        names = tuple(self.names[row] for row in rows)
-        return Files(self.folder, names, self.labels[rows], self.stamps[rows], self.ignored)
+        return Files(self.folder, self.names.take(rows), self.labels[rows], self.stamps[rows], self.ignored)
 
-    def path(self, row: int) -> Path:
-        return self.folder / self.names[row]
+    def paths(self) -> Iterator[Path]:
+        return (self.folder / name for name in self.names)
 
     @cached_property
     def digest(self) -> str:
         """Of names, labels, sizes and times; reading the content would take as long as decoding it."""
-        digest = hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogateescape"))
+        digest, left, comma = hashlib.sha256(), iter(self.names), ""
+        while some := list(islice(left, HASHED)):
+            digest.update((comma + "\n".join(some)).encode("utf-8", "surrogateescape"))
+            comma = "\n"
         digest.update(self.labels.astype("<i8").tobytes())
         digest.update(self.stamps.astype("<i8").tobytes())
         return digest.hexdigest()
 
 
 class FolderSource:
-    """Decodes on every read, by several threads; nothing stays in memory."""
+    """Decodes on every read, by several threads; of each file its name and label stay in memory."""
 
     def __init__(self, files: Files, size: int) -> None:
-        self._files = files
+        self._folder, self._names = files.folder, files.names
         self.labels = files.labels
         self.shape = (size, size, 3)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._files.digest} {self.shape} {DECODER}".encode()).hexdigest()
+        self.fingerprint = hashlib.sha256(f"{files.digest} {self.shape} {DECODER}".encode()).hexdigest()
 
     def read(self, rows: IntArray) -> Values:
         values = np.empty((len(rows), *self.shape), dtype=np.uint8)
-        paths = [self._files.path(row) for row in rows.tolist()]
-        for place, image in enumerate(_in_threads(lambda path: decode(path, self.shape[0]), paths)):
+        for place, image in enumerate(in_threads(self._decoded, rows.tolist())):
             values[place] = image
         return values
 
-
-def _in_threads(function: Callable[[Path], T], paths: Sequence[Path]) -> Iterator[T]:
-    """Results in the order of the paths. Pillow lets other threads run while it decodes."""
-    with ThreadPoolExecutor(max(1, min(THREADS, len(paths)))) as pool:
-        for start in range(0, len(paths), BATCH):
-            yield from pool.map(function, paths[start : start + BATCH])
+    def _decoded(self, row: int) -> Values:
+        return decode(self._folder / self._names[row], self.shape[0])
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
@@ -89,22 +80,24 @@ def class_folders(folder: Path) -> tuple[str, ...]:
 
 def list_files(folder: Path, classes: Sequence[str]) -> Files:
     """All images of these classes, sorted by name within a class; hidden files do not count."""
-    names, labels, stamps, ignored = [], [], [], 0
-    for label, name in enumerate(classes):
-        if not (folder / name).is_dir():
-            continue
-        for entry in sorted(os.scandir(folder / name), key=lambda entry: entry.name):
-            if entry.name.startswith(".") or not entry.is_file():
-                continue
-            if not entry.name.lower().endswith(SUFFIXES):
-                ignored += 1
-                continue
-            facts = entry.stat()
-            names.append(f"{name}/{entry.name}")
-            labels.append(label)
-            stamps.append((facts.st_size, facts.st_mtime_ns))
-    table = np.array(stamps, dtype=np.int64).reshape(-1, 2)
-    return Files(folder, tuple(names), np.array(labels, dtype=np.int64), table, ignored)
+    names, stamps, ignored = [], [np.empty((0, 2), np.int64)], 0
+    for name in classes:
+        seen = _seen_in(folder / name)
+        images = sorted(file for file in seen if file.lower().endswith(SUFFIXES))
+        facts = (os.stat(folder / name / image) for image in images)
+        numbers = (number for fact in facts for number in (fact.st_size, fact.st_mtime_ns))
+        names.append(Names.of(f"{name}/{image}" for image in images))
+        stamps.append(np.fromiter(numbers, np.int64, 2 * len(images)).reshape(-1, 2))
+        ignored += len(seen) - len(images)
+    labels = np.repeat(np.arange(len(classes)), [len(part) for part in names])
+    return Files(folder, Names.joined(names), labels, np.concatenate(stamps), ignored)
+
+
+def _seen_in(folder: Path) -> list[str]:
+    """The files of a class that are not hidden; none, where there is no such folder."""
+    if not folder.is_dir():
+        return []
+    return [entry.name for entry in os.scandir(folder) if entry.name[0] != "." and entry.is_file()]
 
 
 def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequence[str]) -> tuple[Files, Files, bool]:
@@ -125,13 +118,16 @@ def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequen
 
 def _share_by_name(files: Files, share: float) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Marks this share of every class with two files or more: those whose names have the lowest digests."""
-    keys = [hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() for name in files.names]
-    marked = np.zeros(len(keys), dtype=np.bool_)
-    for label in np.unique(files.labels):
-        rows = sorted(np.flatnonzero(files.labels == label).tolist(), key=lambda row: keys[row])
+    marked = np.zeros(len(files.names), dtype=np.bool_)
+    for start, count in zip(*np.unique(files.labels, return_index=True, return_counts=True)[1:], strict=True):
+        rows = sorted(range(start, start + count), key=lambda row: _digest(files.names[row]))
         if len(rows) > 1:
             marked[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
     return marked
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
 
 
 def check_headers(files: Files, *, remember: bool) -> int:
@@ -142,8 +138,8 @@ def check_headers(files: Files, *, remember: bool) -> int:
             return int(json.loads(memo.read_text())["short_side"])
         except (OSError, ValueError, TypeError, KeyError):
             pass
-    paths = [files.path(row) for row in range(len(files.names))]
-    side = int(statistics.median_low(_in_threads(short_side, paths)))
+    sides = np.fromiter(in_threads(short_side, files.paths()), np.int32, len(files.names))
+    side = int(np.partition(sides, (len(sides) - 1) // 2)[(len(sides) - 1) // 2])  # the lower of two in the middle
     if remember:
         _write_if_possible(memo, json.dumps({"short_side": side}))
     return side
@@ -227,8 +223,7 @@ def check_tree(name: str, folder: Path, settings: DataSettings, classes: Sequenc
     for files in splits:
         empty = sorted(set(range(len(classes))) - set(files.labels.tolist()))
         problems += [f"{files.folder}: class '{classes[label]}' has no images" for label in empty]
-        paths = [files.path(row) for row in range(len(files.names))]
-        problems += [problem for problem in _in_threads(_problem, paths) if problem]
+        problems += [problem for problem in in_threads(_problem, files.paths()) if problem]
     return problems
 
 

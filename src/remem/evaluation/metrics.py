@@ -10,6 +10,8 @@ from remem.types import IntArray
 
 FloatArray = NDArray[np.float64]
 
+BLOCK = 2**14  # samples in float64 at a time
+
 
 def accuracy(labels: IntArray, predicted: IntArray) -> float:
     """The fraction of samples that are right."""
@@ -55,22 +57,30 @@ def forgetting(matrix: Sequence[Sequence[float]]) -> float:
     return sum(lost) / len(lost)
 
 
-def class_means(features: NDArray[np.floating], labels: IntArray, classes: Sequence[int]) -> FloatArray:
-    """Unit-length means of unit features, in the order of `classes`; with flips, append their features and labels."""
-    units = _unit(features)
+def class_means(
+    features: NDArray[np.floating],
+    labels: IntArray,
+    classes: Sequence[int],
+    mirrored: NDArray[np.floating] | None = None,
+) -> FloatArray:
+    """Unit-length means of unit features, in the order of `classes`; with `mirrored`, of both views of the samples."""
     means = np.zeros((len(classes), features.shape[1]))
     for mean, label in zip(means, classes, strict=True):
-        own = units[labels == label]
-        if not len(own):
+        places = np.flatnonzero(labels == label)
+        if not len(places):
             raise ValueError(f"class {label} has no features, so it has no mean")
-        mean[:] = own.mean(axis=0)
+        views = [features[places]] if mirrored is None else [features[places], mirrored[places]]
+        mean[:] = _unit(np.concatenate(views)).mean(axis=0)
     return _unit(means)
 
 
 def nearest_mean(features: NDArray[np.floating], means: FloatArray) -> IntArray:
     """The row of the nearest class mean for every sample; means have unit length, so the largest product is nearest."""
-    scores: FloatArray = features.astype(np.float64) @ means.T  # (n, classes)
-    return np.asarray(scores.argmax(axis=1), np.int64)
+    nearest = np.empty(len(features), np.int64)
+    for start in range(0, len(features), BLOCK):
+        scores: FloatArray = features[start : start + BLOCK].astype(np.float64) @ means.T  # (block, classes)
+        nearest[start : start + BLOCK] = scores.argmax(axis=1)
+    return nearest
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:

@@ -13,15 +13,15 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from remem.data.augment import AugmentPlan, augment
-from remem.data.batches import batches, prefetched, share
+from remem.data.batches import SMALLEST, batches, prefetched, share
 from remem.errors import InputError
 from remem.methods.schedule import rate_factor
 from remem.methods.settings import TrainSettings
-from remem.methods.stage import Stage
+from remem.methods.stage import Marks, Stage
 from remem.nets.contract import Output
 from remem.nets.network import Network
 from remem.seeding import Streams
-from remem.types import Reader, Samples
+from remem.types import IntArray, Reader, Samples
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -60,6 +60,7 @@ class Work:
         self._phase, self._teacher = phase, teacher if stage.needs_teacher else None
         _choose_parameters(stage, network)
         self._module, self._optimizer = shop.fabric.setup(network, build_optimizer(stage, shop.settings))
+        self._each = SMALLEST if stage.updates_statistics and _has_batch_norm(network) else 1
         self._steps = sum(1 for _ in self._batches(None))  # in an epoch
         self._step = 0
 
@@ -71,9 +72,12 @@ class Work:
         self._module.train(stage.updates_statistics and len(stage.samples) > 1)
         totals: dict[str, Tensor] = {}
         with self._seeded(epoch):
-            for inputs, labels, weight in self._pictures(epoch):
-                for name, term in self._step_on(inputs, labels, weight, epoch).items():
+            for inputs, labels, mine in self._pictures(epoch):
+                for name, term in self._step_on(inputs, labels, mine, epoch).items():
                     totals[name] = term + totals.get(name, 0.0)  # on the device: reading a value makes a step wait
+        if self._shop.fabric.world_size > 1:
+            joined: Any = self._shop.fabric.all_reduce(totals, reduce_op="mean")
+            totals = joined
         means = {name: total.item() / self._steps for name, total in totals.items()}
         if not all(math.isfinite(mean) for mean in means.values()):
             where = f"phase {self._phase}, stage {stage.name}, epoch {epoch + 1}"
@@ -83,13 +87,15 @@ class Work:
             | {"samples": len(stage.samples), "loss": means, "seconds": time.perf_counter() - started}
         )
 
-    def _step_on(self, inputs: Tensor, labels: Tensor, weight: float, epoch: int) -> dict[str, Tensor]:
+    def _step_on(self, inputs: Tensor, labels: Tensor, mine: "Share", epoch: int) -> dict[str, Tensor]:
         """One step of the optimiser; the loss terms, detached."""
         stage, fabric = self._stage, self._shop.fabric
         self._set_rates(epoch)
         terms = stage.objective(self._module(inputs), labels, self._ask(inputs))
+        if fabric.world_size > 1:
+            terms = {name: mine.weight(stage.counted.get(name)) * term for name, term in terms.items()}
         self._optimizer.zero_grad()
-        fabric.backward(torch.stack(tuple(terms.values())).sum() * weight)
+        fabric.backward(torch.stack(tuple(terms.values())).sum())
         if stage.clamp is not None:  # through Fabric, which undoes the scaling of fp16 first
             fabric.clip_gradients(self._module, self._optimizer, clip_val=stage.clamp)
         self._optimizer.step()
@@ -110,10 +116,10 @@ class Work:
     def _batches(self, order: np.random.Generator | None) -> Iterator[Samples]:
         """One epoch's batches of all processes together."""
         world = self._shop.fabric.world_size
-        return batches(self._stage.samples, self._shop.settings.batch_size, order, world=world)
+        return batches(self._stage.samples, self._shop.settings.batch_size, order, world=world, each=self._each)
 
-    def _pictures(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, float]]:
-        """One epoch of augmented inputs, labels and weights; with several processes, this one's share of each batch."""
+    def _pictures(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, "Share"]]:
+        """One epoch of augmented inputs and labels; with several processes, this one's share of each batch."""
         name, shop, fabric = self._stage.name, self._shop, self._shop.fabric
         parts = list(self._batches(shop.streams.numpy(self._phase, f"{name}/order", epoch)))
         shares = [share(len(part), fabric.global_rank, fabric.world_size) for part in parts]
@@ -123,9 +129,7 @@ class Work:
         for part, places, (values, labels) in zip(parts, shares, read, strict=True):
             images = fabric.to_device(torch.from_numpy(values))
             inputs = augment(images, shop.plan, draws, start=places.start, batch=len(part))
-            # Processes average their gradients; a share that is larger than another must weigh more.
-            weight = len(labels) * fabric.world_size / len(part)
-            yield inputs, fabric.to_device(torch.from_numpy(labels)), weight
+            yield inputs, fabric.to_device(torch.from_numpy(labels)), Share(part.labels, places, fabric.world_size)
 
     def _set_rates(self, epoch: int) -> None:
         stage, steps = self._stage, self._stage.epochs * self._steps
@@ -141,6 +145,21 @@ class Work:
         with torch.no_grad(), self._shop.fabric.autocast():
             advice: Output = self._teacher(inputs)
         return advice
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one of several processes has of a batch."""
+
+    batch: IntArray  # labels of the whole batch
+    places: slice
+    world: int
+
+    def weight(self, marks: Marks | None) -> float:
+        """What a mean over this share must be multiplied with: processes average their gradients, so that a mean over
+        more samples than another process has must weigh more."""
+        counts = np.ones(len(self.batch), np.bool_) if marks is None else marks(self.batch)
+        return self.world * int(counts[self.places].sum()) / max(1, int(counts.sum()))
 
 
 def build_optimizer(stage: Stage, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -198,6 +217,10 @@ def _choose_parameters(stage: Stage, network: Network) -> None:
     chosen = {id(parameter) for group in stage.groups for parameter in group.parameters}
     for parameter in network.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
+
+
+def _has_batch_norm(network: Network) -> bool:
+    return any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in network.modules())
 
 
 def _agree(network: Network, fabric: Fabric) -> None:

@@ -1,6 +1,7 @@
 """`lucir`: a unified classifier by rebalancing (Hou et al., CVPR 2019): cosine head, less-forget, margin ranking."""
 
 import math
+from dataclasses import replace
 
 from pydantic import Field
 from torch import Tensor
@@ -8,7 +9,8 @@ from torch import Tensor
 from remem.methods.imprint import imprint_means
 from remem.methods.losses import classify, less_forget, rank_margin
 from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
-from remem.methods.stage import Losses, Objective, ParameterGroup, group
+from remem.methods.settings import TrainSettings
+from remem.methods.stage import Losses, Objective, ParameterGroup, Stage, group
 from remem.nets.contract import Output
 from remem.nets.heads import HeadSettings
 from remem.nets.network import Network
@@ -48,6 +50,11 @@ class Lucir(Method):
             return terms
 
         return losses
+
+    def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
+        """The margin is a mean over exemplars alone, and processes that share a batch have to know it."""
+        stages = super().stages(facts, network, held, train)
+        return [replace(stage, counted={"margin": lambda labels: labels < facts.old_classes}) for stage in stages]
 
     def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
         frozen = network.head.old_parameters() if self._settings.freeze_old and facts.index > 0 else []

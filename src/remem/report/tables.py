@@ -139,6 +139,11 @@ def hundredths(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.2f}"
 
 
+def plus_minus(mean: float, half: float | None, sign: str = "") -> str:
+    """0.49153, 0.0031 -> '49.15 ± 0.31'; with the sign '+' a difference always has one."""
+    return f"{100 * mean:{sign}.2f}" + ("" if half is None else f" ± {hundredths(half)}")
+
+
 def _phase_row(phase: PhaseRecord) -> tuple[str, ...]:
     accuracies = (phase.accuracy, phase.accuracy_cnn, phase.accuracy_nme)
     share = NOTHING if phase.action is None else f"{phase.action['old_share']:.2f}"
@@ -150,8 +155,7 @@ def _over_seeds(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return NOTHING
-    mean, half = mean_interval(known)
-    return hundredths(mean) + ("" if half is None else f" ± {hundredths(half)}")
+    return plus_minus(*mean_interval(known))
 
 
 def _group_of(run: RunResult) -> str:

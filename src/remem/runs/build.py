@@ -28,6 +28,7 @@ from remem.nets.network import Network, build_network
 from remem.policies.learned import Learned
 from remem.policies.policy import Policy, policy_folder, resolve_policy, sampled
 from remem.runs.config import RunConfig
+from remem.runs.heap import keep_freed_memory
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
 
@@ -100,6 +101,7 @@ def open_episode(prepared: Prepared, fabric: Fabric, report: Report, *, task: st
     """The episode of a run, before phase 0; `task` is what its random streams hang on besides the seed."""
     config, scenario = prepared.config, prepared.scenario
     limit_threads(config.train.threads)
+    keep_freed_memory()
     streams = Streams(config.seed, task)
     plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
     recipe = Recipe(

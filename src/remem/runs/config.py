@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
 
@@ -20,6 +20,7 @@ from remem.methods.table import METHODS
 from remem.nets.contract import NetSettings
 
 Tree = dict[str, Any]
+Section = TypeVar("Section", bound=BaseModel)
 PRESETS = ("small", "paper")
 
 
@@ -80,6 +81,22 @@ def validate(tree: Mapping[str, Any]) -> RunConfig:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
         raise InputError(_explain(error, tree)) from error
+
+
+def read_section(kind: type[Section], name: str, tree: Mapping[str, Any]) -> Section:
+    """The settings of a section that stands beside those of a run; one line for the first thing wrong."""
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InputError):
+            raise InputError(str(cause)) from error
+        field = ".".join([name, *(str(part) for part in first["loc"])])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(kind.model_fields)
+            raise InputError(f"{field}: no such setting; there are {known}") from error
+        raise InputError(f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}") from error
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:

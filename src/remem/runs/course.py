@@ -20,7 +20,7 @@ from remem.rl.tree import Forest, serial
 from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
 from remem.runs.learning import LearnConfig
 from remem.runs.ledger import Ledger, recorded
-from remem.runs.nursery import Nursery
+from remem.runs.nodes import CrewGrower
 from remem.runs.tasks import Workplace
 from remem.seeding import Streams
 
@@ -44,11 +44,11 @@ class Course:
     """One learning: the epochs of Algorithm 1, or the comparison of all fixed shares."""
 
     def __init__(
-        self, config: LearnConfig, workplace: Workplace, ledger: Ledger, nursery: Nursery | None, report: Report
+        self, config: LearnConfig, workplace: Workplace, ledger: Ledger, grower: CrewGrower | None, report: Report
     ) -> None:
         self._learn, self._seed = config.learn, config.target.seed
-        self._workplace, self._nursery, self._report = workplace, nursery, report
-        grow = serial(workplace.grow) if nursery is None else nursery.grow
+        self._workplace, self._grower, self._report = workplace, grower, report
+        grow = serial(workplace.grow) if grower is None else grower.grow
         self._forest = Forest(recorded(grow, ledger, self._tell_node), ledger.read())
         policy = TwoLevelPolicy(PolicySettings(hidden=config.learn.hidden, levels=config.learn.levels), seed=self._seed)
         self.ascent = Ascent(policy, config.learn)
@@ -127,7 +127,7 @@ class Course:
     @property
     def trained(self) -> int:
         """Phases trained in this session."""
-        return self._workplace.trained if self._nursery is None else self._nursery.trained
+        return (self._workplace if self._grower is None else self._grower).trained
 
     def _tell_node(self, share: float) -> None:
         epoch = len(self.means)

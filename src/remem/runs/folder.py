@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lightning_fabric import Fabric
 import remem
 from remem.episode import Episode, Snapshot
 from remem.errors import DamagedFileError, InputError
+from remem.evaluation.metrics import FloatArray
 from remem.methods.loop import Report
 from remem.runs.build import Prepared, open_episode, open_fabric, prepare
 from remem.runs.checkpoint import load_snapshot, save_snapshot, write_atomically
@@ -28,7 +30,10 @@ from remem.types import IntArray, Judgement
 
 FORMAT = 1
 LOGGED = ("epoch", "judged")
-OURS = ("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "checkpoint.safetensors", "learning.json")
+OURS = (
+    *("result.json", "log.jsonl", "predictions.npz", "model.safetensors", "checkpoint.safetensors"),
+    *("learning.json", "study.json"),
+)
 
 
 def run_in_folder(
@@ -47,9 +52,14 @@ def run_in_folder(
         raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
     with alone_in(out):
         _begin(prepared, out)
-        if begun is not None:
-            write_atomically(out / "log.jsonl", begun.facts["log"].encode())
+        _copy_log(begun, out)
         return _launch(fabric, prepared, out, begun, report, phase0)
+
+
+def _copy_log(begun: Snapshot | None, out: Path) -> None:
+    """What a shared phase 0 said of itself, as if it had been trained here."""
+    if begun is not None:
+        write_atomically(out / "log.jsonl", begun.facts["log"].encode())
 
 
 def _begin(prepared: Prepared, out: Path) -> None:
@@ -68,6 +78,13 @@ def resume_in_folder(out: Path, report: Report = silent, *, root: Path | None = 
     return go_on_in_folder(prepare(config), out, report)
 
 
+def train_phase0(prepared: Prepared, shelf: Phase0Shelf, report: Report = silent) -> None:
+    """Phase 0 alone, onto the shelf: what a run would have put there that went on afterwards."""
+    first = replace(prepared, scenario=replace(prepared.scenario, phases=prepared.scenario.phases[:1]))
+    with shelf.scratch() as out:
+        _launch(open_fabric(prepared.config.train), first, out, None, report, shelf)
+
+
 def go_on_in_folder(
     prepared: Prepared, out: Path, report: Report = silent, *, phase0: Phase0Shelf | None = None
 ) -> RunResult:
@@ -83,10 +100,13 @@ def go_on_in_folder(
     fabric = open_fabric(prepared.config.train)
     with alone_in(out) if fabric.is_global_zero else nullcontext():
         path = out / "checkpoint.safetensors"
-        checkpoint = load_snapshot(path) if path.exists() else None
-        if checkpoint is not None:
-            require_same(out, checkpoint.facts["config"], prepared.config.model_dump(mode="json"))
-        return _launch(fabric, prepared, out, checkpoint, report)
+        if path.exists():
+            checkpoint: Snapshot | None = (kept := load_snapshot(path))
+            require_same(out, kept.facts["config"], prepared.config.model_dump(mode="json"))
+        else:  # stopped before the end of phase 0
+            checkpoint = None if phase0 is None else phase0.find(prepared)
+            _copy_log(checkpoint, out)
+        return _launch(fabric, prepared, out, checkpoint, report, phase0)
 
 
 @contextmanager
@@ -163,8 +183,9 @@ def _go_on(
         entries.append(phase_entry(result))
         if journal is not None:
             journal.keep(episode, entries, result.judgement)
+    means = episode.class_means()  # all processes take part in it
     if journal is not None:
-        journal.finish(episode, entries)
+        journal.finish(episode, means, entries)
     return summarise(public_facts(prepared), entries, peak=episode.samples_peak, complete=True)
 
 
@@ -207,10 +228,10 @@ class Journal:
             self._phase0.put(self._prepared, checkpoint, (self._out / "log.jsonl").read_text(encoding="utf-8"))
         save_result(self._out / "result.json", self._summary(episode, entries, complete=False))
 
-    def finish(self, episode: Episode, entries: list[dict[str, Any]]) -> None:
+    def finish(self, episode: Episode, means: FloatArray | None, entries: list[dict[str, Any]]) -> None:
         scenario = self._prepared.scenario
         facts = {**public_facts(self._prepared), "shape": scenario.bank.shape}
-        save_model(self._out / "model.safetensors", facts, episode.learner.state(), episode.class_means())
+        save_model(self._out / "model.safetensors", facts, episode.learner.state(), means)
         judgements: dict[str, IntArray] = {
             name.removeprefix("history/"): value.numpy().astype(np.int64) for name, value in self._history.items()
         }

@@ -8,6 +8,7 @@ from PIL import Image
 
 from remem.data.arrays import ArraySource, read_npz
 from remem.data.folder import SUFFIXES, Files, FolderSource, check_headers
+from remem.data.names import Names
 from remem.errors import DamagedFileError, InputError
 from remem.runs.model import Model
 from remem.types import IntArray, Reader, Values
@@ -50,7 +51,7 @@ def _from_files(folder: Path, names: tuple[str, ...], model: Model) -> Inputs:
     if not model.takes_squares or model.shape[2] not in (1, 3):
         raise InputError(f"{folder}: image files given, but the model takes samples of shape {model.shape}")
     nothing = np.zeros(len(names), np.int64)
-    files = Files(folder, names, nothing, np.zeros((len(names), 2), np.int64))
+    files = Files(folder, Names.of(names), nothing, np.zeros((len(names), 2), np.int64))
     check_headers(files, remember=False)
     source = FolderSource(files, model.shape[0])
     return Inputs(names, source if model.shape[2] == 3 else Grey(source))

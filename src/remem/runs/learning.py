@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from remem.errors import InputError
 from remem.rl.paths import Fidelity
 from remem.rl.reinforce import ReinforceSettings
-from remem.runs.config import RunConfig, Tree, compose, merged
+from remem.runs.config import RunConfig, Tree, compose, merged, read_section
 
 
 class LearnSettings(ReinforceSettings):
@@ -98,15 +98,4 @@ def compose_learning(*layers: Mapping[str, Any]) -> LearnConfig:
 
 def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
     """One line for the first thing wrong."""
-    try:
-        return LearnSettings.model_validate(tree)
-    except ValidationError as error:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, InputError):
-            raise InputError(str(cause)) from error
-        field = ".".join(["learn", *(str(part) for part in first["loc"])])
-        known = ", ".join(LearnSettings.model_fields)
-        if first["type"] == "extra_forbidden":
-            raise InputError(f"{field}: no such setting; there are {known}") from error
-        raise InputError(f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}") from error
+    return read_section(LearnSettings, "learn", tree)

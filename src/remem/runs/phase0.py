@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -33,18 +36,27 @@ class Phase0Shelf:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def has(self, prepared: Prepared) -> bool:
+        return self._file(prepared).exists()
+
     def find(self, prepared: Prepared) -> Snapshot | None:
         """A checkpoint for this run to go on from; None where nobody has trained it yet."""
-        path = self._file(prepared)
-        if not path.exists():
+        if not self.has(prepared):
             return None
-        found = load_snapshot(path)
+        found = load_snapshot(self._file(prepared))
         return Snapshot({**found.facts, "config": prepared.config.model_dump(mode="json")}, found.tensors)
 
     def put(self, prepared: Prepared, checkpoint: Snapshot, log: str) -> None:
         """A run's checkpoint after phase 0, and what its log says so far."""
         self._folder.mkdir(parents=True, exist_ok=True)
         save_snapshot(self._file(prepared), Snapshot({**checkpoint.facts, "log": log}, checkpoint.tensors))
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder on the shelf for somebody who trains for it, gone afterwards."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="training-", dir=self._folder) as folder:
+            yield Path(folder)
 
     def _file(self, prepared: Prepared) -> Path:
         return self._folder / f"phase0-{phase0_key(prepared)}.safetensors"

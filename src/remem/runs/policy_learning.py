@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -12,25 +11,30 @@ from remem.errors import DamagedFileError, InputError
 from remem.policies.files import load_policy, save_policy
 from remem.policies.learned import Learned
 from remem.rl.paths import TaskKey
-from remem.runs.build import with_absolute_paths
+from remem.runs.build import limit_threads, with_absolute_paths
 from remem.runs.checkpoint import write_atomically
 from remem.runs.config import validate
 from remem.runs.course import CHECKPOINT, LOG, Course, Report
+from remem.runs.crew import Crew
 from remem.runs.folder import alone_in, require_same
 from remem.runs.learning import LearnConfig, LearnSettings, read_learn_settings
 from remem.runs.ledger import REWARDS, Ledger
-from remem.runs.nursery import Nursery
+from remem.runs.nodes import CrewGrower
 from remem.runs.shelf import DiskShelf
 from remem.runs.tasks import Workplace
 
 FORMAT = 1
 SETTINGS, POLICY, SNAPSHOTS = "learning.json", "policy.json", "snapshots"
-OTHERS = (POLICY, CHECKPOINT, REWARDS, LOG, "config.json", "result.json")  # without settings of ours, somebody else's
+# Without settings of ours these are somebody else's.
+OTHERS = (POLICY, CHECKPOINT, REWARDS, LOG, "config.json", "result.json", "study.json")
 SUFFIX = {"phase0": "", "target": "-upper-bound", "dataset": "-transferred"}
 
 
-def learn_in_folder(config: LearnConfig, out: Path, report: Report, *, workers: int = 1) -> Learned:
-    """Begins, goes on with, or where it is complete only reads this very learning; the policy is in `out`."""
+def learn_in_folder(config: LearnConfig, out: Path, report: Report, crew: Crew | None = None) -> Learned:
+    """Begins, goes on with, or where it is complete only reads this very learning; the policy is in `out`.
+
+    Without a crew everything is trained in this process, one node after another.
+    """
     config = settled(config)
     workplace = Workplace(config, DiskShelf(out / SNAPSHOTS, int(config.learn.disk_gigabytes * 1e9)))
     if not (out / SETTINGS).exists():
@@ -44,17 +48,17 @@ def learn_in_folder(config: LearnConfig, out: Path, report: Report, *, workers: 
         _begin_or_check(config, workplace, out)
         if (out / POLICY).exists():
             return load_policy(out)
-        with ExitStack() as stack:
-            nursery = stack.enter_context(Nursery(config, out / SNAPSHOTS, workers)) if workers > 1 else None
-            course = Course(config, workplace, Ledger(out), nursery, report)
-            course.resume(out)
-            report(outline(config, workplace, done=len(course.means)))
-            if config.learn.crossval_fixed:
-                fixed, shares = course.compare()
-                rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
-                save_policy(out, fixed, {**provenance(config, workplace, rewards), "shares": shares})
-            else:
-                save_policy(out, course.run(out), provenance(config, workplace, course.means))
+        limit_threads(config.target.train.threads)  # the policy's own steps too are the same, whoever trains the nodes
+        grower = None if crew is None else CrewGrower(crew, config, out / SNAPSHOTS)
+        course = Course(config, workplace, Ledger(out), grower, report)
+        course.resume(out)
+        report(outline(config, workplace, done=len(course.means)))
+        if config.learn.crossval_fixed:
+            fixed, shares = course.compare()
+            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
+            save_policy(out, fixed, {**provenance(config, workplace, rewards), "shares": shares})
+        else:
+            save_policy(out, course.run(out), provenance(config, workplace, course.means))
         rmtree(out / SNAPSHOTS, ignore_errors=True)
     return load_policy(out)
 
