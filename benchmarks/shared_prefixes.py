@@ -67,20 +67,27 @@ def count(tasks: Sequence[Task], *, levels: int, learning: bool) -> Count:
 
     forest = Forest(grow)
     for epoch in range(LEARN.epochs):
-        nodes, choices = list[Node](), []
-        for place, number in enumerate(LEARN.tasks_of(epoch)):
-            for run in range(LEARN.runs):
-                rng = Streams(0, "policy").numpy(epoch, f"task {place} run {run}")
-                path, chosen = drawn(tasks[number], ascent.policy, rng)
-                nodes.append((tasks[number].key, path))
-                choices.append(chosen)
-        rewards = forest.rewards(nodes)
-        alone += sum(len(path) + 1 for _, path in nodes)
+        runs = epoch_of_runs(tasks, ascent.policy, forest, epoch, LEARN)
+        alone += sum(len(run.rewards) for run in runs)
         if learning:
-            numbers = (str(key.number) for key, _ in nodes)
-            ascent.step([Run(*parts) for parts in zip(numbers, choices, rewards, strict=True)])
+            ascent.step(runs)
     name = f"{'learning' if learning else 'uniform'} policy, {levels} level{'s' if levels > 1 else ''}"
     return Count(name, len(forest.known), alone)
+
+
+def epoch_of_runs(
+    tasks: Sequence[Task], policy: TwoLevelPolicy, forest: Forest, epoch: int, settings: LearnSettings, seed: int = 0
+) -> list[Run]:
+    """K x Z runs of a policy, with rewards from whoever grows the forest."""
+    nodes, choices = list[Node](), []
+    for place, number in enumerate(settings.tasks_of(epoch)):
+        for run in range(settings.runs):
+            rng = Streams(seed, "policy").numpy(epoch, f"task {place} run {run}")
+            path, chosen = drawn(tasks[number], policy, rng)
+            nodes.append((tasks[number].key, path))
+            choices.append(chosen)
+    numbers = (str(key.number) for key, _ in nodes)
+    return [Run(*parts) for parts in zip(numbers, choices, forest.rewards(nodes), strict=True)]
 
 
 def counts() -> list[Count]:

@@ -102,8 +102,8 @@ for _tenths in range(1, 10):
     _summary = f"{10 * _tenths} % of the memory for old classes in every phase"
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
 for _name, _summary in {
-    "rmm": "two levels; as shipped it has not learned yet and acts like rmm-untrained: use your own (learn-policy)",
-    "rmm-one-level": "one level; as shipped it has not learned yet: use your own (learn-policy)",
+    "rmm": "two levels: old and new, harder and easier classes; learned on glyphs (or learn your own: learn-policy)",
+    "rmm-one-level": "one level: old and new classes; learned on glyphs (or learn your own: learn-policy)",
 }.items():
     POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
 _summary = "has learned nothing: its most probable action is half the memory for old classes, no change, an even split"

@@ -1,0 +1,89 @@
+"""How settings of REINFORCE fare where the best path is known: `python -m benchmarks.simulated_learning`.
+
+Nothing is trained. The reward of a path is a curve over old shares and splits, such as runs of `lwf` on glyphs show,
+plus noise that belongs to the task and the path, and tasks differ in difficulty. Printed is the regret: how far the
+most probable path is behind the best one, in points of average accuracy."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+import torch
+
+from benchmarks.shared_prefixes import PHASES, epoch_of_runs, pool
+from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.rl.paths import Node, Task, drawn
+from remem.rl.reinforce import Ascent
+from remem.rl.tree import Forest
+from remem.runs.learning import LearnSettings
+from remem.seeding import Streams
+
+BY_SHARE = (0.32, 0.40, 0.47, 0.53, 0.577, 0.623, 0.651, 0.643, 0.587)  # accuracy in a phase, old shares 0.1 ... 0.9
+BEST_SPLIT, SPLIT_LOSS = 5.4, 0.0015  # for each squared tenth away from it
+HARDER = 0.02  # each task is so much easier than the one before
+NOISE = 0.015  # of a whole path's return
+
+
+def accuracy(move: tuple[int, int]) -> float:
+    share, split = move
+    return BY_SHARE[share - 1] - SPLIT_LOSS * (split - BEST_SPLIT) ** 2
+
+
+def reward(node: Node) -> float:
+    """Of one phase; the noise is drawn at the end of the path."""
+    key, path = node
+    if not path:
+        return 0.8 + HARDER * key.number
+    noise = Streams(0, f"noise {key.number}").numpy(0, str(path)).normal(0, NOISE) if len(path) == PHASES else 0.0
+    return accuracy(path[-1]) + float(noise)
+
+
+def regret(policy: TwoLevelPolicy, task: Task) -> float:
+    """In points of average accuracy over phases 0..N, the noise left out."""
+    path, _ = drawn(task, policy, None)
+    best = max(accuracy((share, split)) for share in range(1, 10) for split in range(1, 10))
+    return 100 * sum(best - accuracy(move) for move in path) / (PHASES + 1)
+
+
+def learned(tasks: Sequence[Task], settings: LearnSettings, seed: int, *, plain_start: bool) -> TwoLevelPolicy:
+    policy = TwoLevelPolicy(PolicySettings(hidden=settings.hidden), seed=seed)
+    if plain_start:
+        torch.manual_seed(seed)
+        for layer in (policy.eta[0], policy.phi[0]):
+            assert isinstance(layer, torch.nn.Linear)
+            layer.reset_parameters()
+    ascent = Ascent(policy, settings)
+
+    def grow(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
+        return iter([(node, reward(node)) for node in nodes])
+
+    forest = Forest(grow)
+    for epoch in range(settings.epochs):
+        ascent.step(epoch_of_runs(tasks, ascent.policy, forest, epoch, settings, seed))
+    return policy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--seeds", type=int, default=6)
+    seeds = parser.parse_args().seeds
+    tasks = pool()
+    usual = {"rate_eta": 0.03, "rate_phi": 0.03, "epochs": 40}
+    kinds = {
+        "defaults, 40 epochs": usual,
+        "moving average as baseline": {**usual, "baseline": "average"},
+        "entropy bonus of 0.01": {**usual, "entropy": 0.01},
+        "rates of 0.01": {**usual, "rate_eta": 0.01, "rate_phi": 0.01},
+        "rates of 0.1": {**usual, "rate_eta": 0.1, "rate_phi": 0.1},
+        "four tasks in each epoch": {**usual, "tasks": 4},
+        "first layer as torch starts it": usual,
+    }
+    print(f"{'learning':<32} {'mean regret':>11} {'worst':>6}   ({seeds} seeds, points of average accuracy)")
+    for name, changes in kinds.items():
+        settings, plain = LearnSettings.model_validate(changes), name.startswith("first layer")
+        found = [regret(learned(tasks, settings, seed, plain_start=plain), tasks[0]) for seed in range(seeds)]
+        print(f"{name:<32} {fmean(found):>11.2f} {max(found):>6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
