@@ -1,24 +1,41 @@
-"""Prints one table of ratios and writes it to `benchmarks/latest.json`."""
+"""Prints one table of figures and keeps them: `python -m benchmarks [PART ...] [--write-docs]`."""
 
-import json
-from dataclasses import asdict
-from pathlib import Path
+import argparse
+from collections.abc import Callable
 
-from benchmarks import herding, pictures, shared_prefixes, step
+from benchmarks import accuracy, decoding, herding, pictures, step, table, tried, whole_runs
+from benchmarks.table import Row
 from remem.runs.build import limit_threads
+
+PARTS: dict[str, Callable[[], list[Row]]] = {
+    "herding": herding.rows,
+    "pictures": pictures.rows,
+    "decoding": decoding.rows,
+    "step": step.rows,
+    "runs": whole_runs.rows,
+    "accuracy": accuracy.rows,
+    "tried": tried.rows,
+}
+SLOW = ("accuracy", "tried")  # minutes each: only when they are named
 
 
 def main() -> None:
-    limit_threads(1)
-    rows = [row for part in (herding, pictures, step) for row in part.rows()]
-    print(f"{'what':<56} {'against':<30} {'ours':>9} {'plain':>9} {'ratio':>6}")
-    for row in rows:
-        times = f"{1e3 * row.ours:>6.1f} ms {1e3 * row.plain:>6.1f} ms {row.ratio:>5.1f}x"
-        print(f"{row.name:<56} {row.plain_name:<30} {times}")
-    print()
-    shared_prefixes.main()
-    path = Path(__file__).with_name("latest.json")
-    path.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; none: all but {SLOW}")
+    parser.add_argument("--write-docs", action="store_true", help="the latest figures go into docs/performance.md")
+    options = parser.parse_args()
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part '{unknown[0]}'; there are {', '.join(PARTS)}")
+    if not options.write_docs or options.parts:
+        limit_threads(1)
+        for name in options.parts or [part for part in PARTS if part not in SLOW]:
+            rows = PARTS[name]()
+            print(table.text({name: rows}), flush=True)
+            latest = table.load(table.LATEST) | {name: rows}
+            table.save(table.LATEST, {part: latest[part] for part in PARTS if part in latest})
+    if options.write_docs:
+        table.write_docs()
 
 
 if __name__ == "__main__":

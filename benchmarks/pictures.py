@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from benchmarks.timing import Row, compare
+from benchmarks.table import Row
+from benchmarks.timing import alternate, ratio
 from remem.data.augment import AugmentPlan, augment
 
 
@@ -24,12 +25,10 @@ def one_by_one(images: torch.Tensor, pad: int, generator: torch.Generator) -> to
 def row(side: int, repeats: int) -> Row:
     images = torch.randint(0, 256, (128, side, side, 3), dtype=torch.uint8)
     plan, draws = AugmentPlan("crop", size=side, pad=side // 8, flip=True), torch.Generator()
-    name = f"crop and flip of 128 pictures, {side} px"
-
-    def plain() -> object:
-        return one_by_one(images, plan.pad, draws)
-
-    return compare(name, lambda: augment(images, plan, draws), plain, "one picture at a time", repeats)
+    took = alternate(
+        {"ours": lambda: augment(images, plan, draws), "plain": lambda: one_by_one(images, plan.pad, draws)}, repeats
+    )
+    return ratio(f"crop and flip of 128 pictures, {side} px", took["ours"], took["plain"], "one picture at a time")
 
 
 def rows(repeats: int = 20) -> list[Row]:

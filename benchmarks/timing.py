@@ -1,32 +1,45 @@
 """Medians of interleaved timings: both sides feel the same noise of the machine."""
 
+import json
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.table import Row
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what was measured, ours and the plain version in seconds, how often."""
+def alternate(
+    sides: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.process_time
+) -> dict[str, float]:
+    """Seconds of every side: all in turn, once to warm up and then `repeats` times; the medians.
 
-    name: str
-    ours: float
-    plain: float
-    plain_name: str
-
-    @property
-    def ratio(self) -> float:
-        return self.plain / self.ours
-
-
-def compare(name: str, ours: Callable[[], object], plain: Callable[[], object], plain_name: str, repeats: int) -> Row:
-    """Both sides in turn, once to warm up and then `repeats` times; the medians."""
-    times: tuple[list[float], list[float]] = ([], [])
+    Of the processor, unless told otherwise: waiting for a core that others use is no work.
+    """
+    times: dict[str, list[float]] = {name: [] for name in sides}
     for attempt in range(repeats + 1):
-        for side, work in enumerate((ours, plain)):
-            started = time.perf_counter()
+        for name, work in sides.items():
+            started = clock()
             work()
             if attempt:
-                times[side].append(time.perf_counter() - started)
-    return Row(name, statistics.median(times[0]), statistics.median(times[1]), plain_name)
+                times[name].append(clock() - started)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def ratio(what: str, ours: float, plain: float, against: str, wanted: str = "") -> Row:
+    """How many times faster ours is."""
+    return Row(what, plain / ours, "x", wanted, f"{shown(ours)} against {shown(plain)} of {against}")
+
+
+def shown(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def child(module: str, *arguments: str) -> dict[str, Any]:
+    """What a benchmark prints, as its last line, from a process of its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    answer: dict[str, Any] = json.loads(found.splitlines()[-1])
+    return answer

@@ -1,11 +1,13 @@
 """batches.py: every sample once, no batch of one, equal slices, and a reader thread that never outlives its use."""
 
+import math
 import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from remem.data import batches as module
 from remem.data.batches import batches, prefetched, share
 from remem.errors import InputError
 from remem.types import IntArray, Samples, Values
@@ -70,7 +72,7 @@ def test_impossible_sizes_are_refused() -> None:
         batches(made(5), 16, None, world=4)
 
 
-class SlowReader:
+class NotingReader:
     """Gives rows back as values, notes what it has begun to read, and fails at row `bad`."""
 
     def __init__(self, bad: int = -1) -> None:
@@ -88,9 +90,26 @@ class SlowReader:
         return rows[:, None].astype(np.float32)
 
 
-def test_prefetched_keeps_the_order() -> None:
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch takes long enough for a thread."""
+    monkeypatch.setattr(module, "HAND_OVER", 0.0)
+
+
+def test_quick_batches_are_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HAND_OVER", math.inf)
+    reader = NotingReader(bad=109)
+    stream = prefetched(reader, batches(made(40), 4, None))
+    assert [next(stream)[0][0, 0] for _ in range(2)] == [100, 104]
+    assert reader.begun == [100, 104]  # and none ahead
+    with pytest.raises(OSError, match="row 109 is broken"):
+        next(stream)
+    assert reader.threads == {threading.current_thread().name}
+
+
+def test_prefetched_keeps_the_order(slow: None) -> None:
     before = threading.active_count()
-    reader = SlowReader()
+    reader = NotingReader()
     got = list(prefetched(reader, batches(made(30), 4, np.random.default_rng(0))))
     expected = list(batches(made(30), 4, np.random.default_rng(0)))
     assert [values[:, 0].tolist() for values, _ in got] == [part.rows.tolist() for part in expected]
@@ -99,9 +118,9 @@ def test_prefetched_keeps_the_order() -> None:
     assert threading.active_count() == before
 
 
-def test_prefetched_reads_one_batch_ahead_and_stops_with_its_consumer() -> None:
+def test_prefetched_reads_one_batch_ahead_and_stops_with_its_consumer(slow: None) -> None:
     before = threading.active_count()
-    reader = SlowReader()
+    reader = NotingReader()
     stream = prefetched(reader, batches(made(40), 4, None))
     next(stream)
     reader.step.clear()
@@ -114,9 +133,9 @@ def test_prefetched_reads_one_batch_ahead_and_stops_with_its_consumer() -> None:
     assert max(reader.begun) <= 108
 
 
-def test_prefetched_passes_exceptions_on_in_their_place() -> None:
+def test_prefetched_passes_exceptions_on_in_their_place(slow: None) -> None:
     before = threading.active_count()
-    stream = prefetched(SlowReader(bad=109), batches(made(40), 4, None))
+    stream = prefetched(NotingReader(bad=109), batches(made(40), 4, None))
     assert next(stream)[0][0, 0] == 100
     assert next(stream)[0][0, 0] == 104
     with pytest.raises(OSError, match="row 109 is broken"):
@@ -124,16 +143,16 @@ def test_prefetched_passes_exceptions_on_in_their_place() -> None:
     assert threading.active_count() == before
 
 
-def test_prefetched_passes_on_exceptions_of_the_batches() -> None:
+def test_prefetched_passes_on_exceptions_of_the_batches(slow: None) -> None:
     def broken() -> Iterator[Samples]:
         yield made(3)
         raise ValueError("no more")
 
     before = threading.active_count()
     with pytest.raises(ValueError, match="no more"):
-        list(prefetched(SlowReader(), broken()))
+        list(prefetched(NotingReader(), broken()))
     assert threading.active_count() == before
 
 
 def test_prefetched_nothing() -> None:
-    assert list(prefetched(SlowReader(), iter([]))) == []
+    assert list(prefetched(NotingReader(), iter([]))) == []

@@ -1,5 +1,6 @@
 """Samples -> mini-batches: shuffled, shared out between processes, and read ahead in one background thread."""
 
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
@@ -10,6 +11,7 @@ from remem.errors import InputError
 from remem.types import IntArray, Reader, Samples, Values
 
 SMALLEST = 2  # samples that batch norm needs in training
+HAND_OVER = 5e-4  # seconds: less than this is not worth a thread
 
 
 def batches(
@@ -37,12 +39,26 @@ def share(count: int, rank: int, world: int) -> slice:
 
 
 def prefetched(reader: Reader, parts: Iterable[Samples]) -> Iterator[tuple[Values, IntArray]]:
-    """Values and labels of each batch in order; the next one is read while the current one is used."""
+    """Values and labels of each batch in order; the next one is read while the current one is used.
+
+    Only once a batch has shown that it is worth a thread: rows that lie in memory are there sooner than it would wake.
+    """
+    left = iter(parts)
+    for part in left:
+        started = time.perf_counter()
+        values = reader.read(part.rows)
+        if time.perf_counter() - started < HAND_OVER:
+            yield values, part.labels
+        else:
+            yield from _read_ahead(reader, part, values, left)
+
+
+def _read_ahead(
+    reader: Reader, current: Samples | None, values: Values | None, left: Iterator[Samples]
+) -> Iterator[tuple[Values, IntArray]]:
+    """A batch that is there, and all that are left, read by a thread."""
     # The thread begins with the first `submit`, so that a single batch does not pay for one.
     with ThreadPoolExecutor(max_workers=1) as pool:  # leaving the block, also by an early stop, ends the thread
-        left = iter(parts)
-        current = next(left, None)
-        values = None if current is None else reader.read(current.rows)
         while current is not None and values is not None:
             after = next(left, None)
             coming: Future[Values] | None = None if after is None else pool.submit(reader.read, after.rows)

@@ -59,7 +59,7 @@ class Work:
         self._stage, self._network, self._reader, self._shop = stage, network, reader, shop
         self._phase, self._teacher = phase, teacher if stage.needs_teacher else None
         _choose_parameters(stage, network)
-        self._module, self._optimizer = shop.fabric.setup(network, build_optimizer(stage, shop.settings))
+        self._module, self._optimizer = _set_up(network, build_optimizer(stage, shop.settings), shop)
         self._each = SMALLEST if stage.updates_statistics and _has_batch_norm(network) else 1
         self._steps = sum(1 for _ in self._batches(None))  # in an epoch
         self._step = 0
@@ -210,6 +210,16 @@ def optimizer_class(name: str) -> Callable[..., torch.optim.Optimizer]:
     if name.lower() not in known:
         raise InputError(f"train.optimizer: '{name}' given, expected one of {', '.join(sorted(known))}")
     return known[name.lower()]
+
+
+def _set_up(
+    network: Network, optimizer: torch.optim.Optimizer, shop: Workshop
+) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """Through Fabric for mixed precision and several processes; else its wrappers only cost time."""
+    if shop.settings.precision == "fp32" and shop.fabric.world_size == 1 and shop.fabric.device.type == "cpu":
+        return network, optimizer
+    module, wrapped = shop.fabric.setup(network, optimizer)
+    return module, wrapped
 
 
 def _choose_parameters(stage: Stage, network: Network) -> None:

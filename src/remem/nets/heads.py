@@ -73,6 +73,8 @@ class Head(nn.Module):
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Features (n, d) -> scores and logits, both (n, C), in float32 whatever the autocast around."""
+        if not torch.is_autocast_enabled(features.device.type):  # entering the context costs as much as the head does
+            return self.score(features.float())
         with torch.autocast(features.device.type, enabled=False):
             return self.score(features.float())
 
