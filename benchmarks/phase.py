@@ -1,6 +1,7 @@
 """One incremental phase of `icarl` on CIFAR-100, in a process of its own: `python -m benchmarks.phase SIDE ...`.
 
-The last line that it prints is JSON; SIDE is ours or customary. Both begin with the same network and the same samples.
+SIDE is ours or customary; both begin with the same network and the same samples. For every line of input they train a
+few steps and print a line of JSON.
 """
 
 import argparse
@@ -8,7 +9,8 @@ import copy
 import json
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,18 @@ import torch
 
 from benchmarks import customary
 from benchmarks.peak import forward_flops, peak_flops
+from benchmarks.timing import wait_for_turn
 from remem.data.augment import augment, plan_for
 from remem.evaluation import metrics
 from remem.methods.learner import Learner
-from remem.nets.network import Network
+from remem.methods.loop import Report
 from remem.runs.build import Prepared, limit_threads, network_builder, open_episode, open_fabric, prepare
 from remem.runs.config import compose
+from remem.runs.single import silent
 from remem.types import Samples
 
 BATCH = 128
+MOST_TURNS = 100  # epochs of the schedule; who asks stops long before
 
 
 def prepared_run(threads: int, epochs: int, seed: int = 0, base: int = 50) -> Prepared:
@@ -57,16 +62,11 @@ def untrained(prepared: Prepared) -> dict[str, torch.Tensor]:
 
 
 class Ours:
-    """The real Learner; epochs as it reports them."""
+    """The real Learner; `report` is told of every epoch."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Prepared, report: Report = silent) -> None:
         self._prepared = prepared
-        self.epochs: list[Mapping[str, Any]] = []
-        self.learner: Learner = open_episode(prepared, open_fabric(prepared.config.train), self._note).learner
-
-    def _note(self, event: Mapping[str, Any]) -> None:
-        if event["event"] == "epoch":
-            self.epochs.append(event)
+        self.learner: Learner = open_episode(prepared, open_fabric(prepared.config.train), report).learner
 
     def fit(self, weights: dict[str, torch.Tensor], samples: Samples) -> None:
         self.learner.load(weights)
@@ -74,26 +74,33 @@ class Ours:
         self.learner.fit(scenario.phases[1], samples, scenario.bank)
 
 
-def fit_customary(
-    prepared: Prepared, weights: dict[str, torch.Tensor], samples: Samples, *, workers: int, seed: int
-) -> tuple[Network, list[float]]:
-    """The same phase through the customary pipeline: the network, and the seconds of every step."""
-    look, phase = prepared.scenario.look, prepared.scenario.phases[1]
-    assert look.mean is not None
-    assert look.std is not None
-    network = network_builder(prepared)(0)
-    network.restore(weights)
-    ours = network.mean.clone(), network.std.clone()
-    network.mean.zero_()  # its transforms normalise
-    network.std.fill_(1.0)
-    teacher = copy.deepcopy(network).eval().requires_grad_(False)
-    network.head.grow(len(phase.classes), torch.Generator().manual_seed(seed))
-    values = prepared.scenario.bank.read(samples.rows)
-    pictures = customary.Pictures(values, samples.labels, customary.Look(look.mean, look.std))
-    steps = list(customary.train(network, teacher, pictures, prepared.config.train, workers=workers, seed=seed))
-    network.mean.copy_(ours[0])
-    network.std.copy_(ours[1])
-    return network, steps
+class Customary:
+    """The same phase through the customary pipeline."""
+
+    def __init__(self, prepared: Prepared, weights: dict[str, torch.Tensor], samples: Samples, seed: int = 0) -> None:
+        look, phase = prepared.scenario.look, prepared.scenario.phases[1]
+        assert look.mean is not None
+        assert look.std is not None
+        self._settings, self._seed = prepared.config.train, seed
+        self.network = network_builder(prepared)(0)
+        self.network.restore(weights)
+        self._own = self.network.mean.clone(), self.network.std.clone()
+        self.network.mean.zero_()  # its transforms normalise
+        self.network.std.fill_(1.0)
+        self._teacher = copy.deepcopy(self.network).eval().requires_grad_(False)
+        self.network.head.grow(len(phase.classes), torch.Generator().manual_seed(seed))
+        values = prepared.scenario.bank.read(samples.rows)
+        self._pictures = customary.Pictures(values, samples.labels, customary.Look(look.mean, look.std))
+
+    def steps(self, workers: int = 0) -> Iterator[float]:
+        """Seconds of every step of all epochs."""
+        return customary.train(
+            self.network, self._teacher, self._pictures, self._settings, workers=workers, seed=self._seed
+        )
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """As ours would have them: the network normalises."""
+        return dict(self.network.state_dict()) | {"mean": self._own[0], "std": self._own[1]}
 
 
 def accuracy(prepared: Prepared, learner: Learner, samples: Samples) -> tuple[float, float]:
@@ -117,34 +124,49 @@ def data_seconds(prepared: Prepared, samples: Samples) -> float:
     return statistics.median(times)
 
 
+def train_ours(prepared: Prepared, samples: Samples) -> None:
+    """An epoch for each turn; with the first one come the facts that do not change."""
+    image = torch.zeros(1, *np.roll(prepared.scenario.bank.shape, 1).tolist())
+
+    def tell(event: Mapping[str, Any]) -> None:
+        steps = -(-len(samples) // BATCH)
+        found = {"step": event["seconds"] / steps, "data": data_seconds(prepared, samples)}
+        answer(found | {"flops": BATCH * flops, "peak": peak_flops(prepared.config.train.threads)})
+
+    ours = Ours(prepared, tell)
+    ours.learner.load(untrained(prepared))
+    flops = forward_flops(ours.learner.network, image)
+    wait_for_turn()
+    ours.fit(untrained(prepared), samples)
+
+
+def train_customary(prepared: Prepared, samples: Samples, workers: int) -> None:
+    """An epoch for each turn; its first step, which starts the workers, is left out: a real epoch has fifty others."""
+    limit_threads(prepared.config.train.threads)
+    steps = Customary(prepared, untrained(prepared), samples).steps(workers)
+    wait_for_turn()
+    while epoch := list(islice(steps, -(-len(samples) // BATCH))):
+        answer({"step": statistics.fmean(epoch[1:])})
+
+
+def answer(found: Mapping[str, Any]) -> None:
+    print(json.dumps(found), flush=True)
+    wait_for_turn()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=("ours", "customary"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=4, help="in an epoch; the first of the epochs is not counted")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3, help="in an epoch")
     options = parser.parse_args()
-    prepared = prepared_run(options.threads, options.epochs)
+    prepared = prepared_run(options.threads, MOST_TURNS)
     samples = held(prepared, 20, 500).take(slice(-options.steps * BATCH, None))
-    weights = untrained(prepared)
     if options.side == "ours":
-        ours = Ours(prepared)
-        ours.fit(weights, samples)
-        steps = [epoch["seconds"] / options.steps for epoch in ours.epochs[1:]]
-        image = torch.zeros(1, *np.roll(prepared.scenario.bank.shape, 1).tolist())
-        found: dict[str, Any] = {
-            "data": data_seconds(prepared, samples),
-            "flops": BATCH * forward_flops(ours.learner.network, image),
-            "peak": peak_flops(options.threads),
-        }
+        train_ours(prepared, samples)
     else:
-        limit_threads(options.threads)
-        _, all_steps = fit_customary(prepared, weights, samples, workers=options.workers, seed=0)
-        # Starting workers is part of the first step of an epoch, which a real epoch has fifty of: it is left out.
-        steps = [seconds for place, seconds in enumerate(all_steps[options.steps :]) if place % options.steps]
-        found = {}
-    print(json.dumps({"steps": steps, **found}))
+        train_customary(prepared, samples, options.workers)
 
 
 if __name__ == "__main__":

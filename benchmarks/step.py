@@ -1,57 +1,66 @@
 """One incremental phase of `icarl`, ResNet-32 at 32 px, batch 128: ours against the customary pipeline."""
 
-import statistics
+from contextlib import ExitStack
+from statistics import median
 from typing import Any
 
 from benchmarks.phase import BATCH
 from benchmarks.table import Row
-from benchmarks.timing import child, shown
+from benchmarks.timing import Turns, shown, speed_up
 
 SIDES = {"ours": ("ours",), "no workers": ("customary",), "2 workers": ("customary", "--workers", "2")}
 
 
-def measure(threads: int, rounds: int) -> dict[str, dict[str, Any]]:
-    """Seconds of a step and what else the sides tell, all in turn; processes of their own, since memory and threads
-    are settings of a process."""
+def measure(threads: int, turns: int) -> dict[str, list[dict[str, Any]]]:
+    """What the sides tell, a few steps of each in turn. Processes of their own, since memory and threads are settings
+    of a process."""
     told: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-    for _ in range(rounds):
-        for side, arguments in SIDES.items():
-            told[side].append(child("benchmarks.phase", *arguments, "--threads", str(threads)))
-    steps = {side: [step for found in all_found for step in found["steps"]] for side, all_found in told.items()}
-    return {side: {**told[side][-1], "step": statistics.median(steps[side])} for side in SIDES}
+    with ExitStack() as stack:
+        sides = {
+            side: stack.enter_context(Turns("benchmarks.phase", *arguments, "--threads", str(threads)))
+            for side, arguments in SIDES.items()
+        }
+        for turn in range(turns + 1):
+            for side, process in sides.items():
+                found = process.turn()
+                if turn:  # the first warms up
+                    told[side].append(found)
+    return told
 
 
-def rows_of(threads: int, rounds: int) -> list[Row]:
-    found = measure(threads, rounds)
-    ours, better = found["ours"], min(("no workers", "2 workers"), key=lambda side: found[side]["step"])
-    step, plain = ours["step"], found[better]["step"]
-    name = f"{threads} thread{'s' if threads > 1 else ''}"
+def rows_of(threads: int, turns: int) -> list[Row]:
+    told = measure(threads, turns)
+    steps = {side: [found["step"] for found in all_found] for side, all_found in told.items()}
+    better = min(("no workers", "2 workers"), key=lambda side: median(steps[side]))
+    step, plain = median(steps["ours"]), median(steps[better])
+    data, peak = (median(found[key] for found in told["ours"]) for key in ("data", "peak"))
     # Forward, backward (twice as much), and the teacher's forward pass.
-    speed = 4 * ours["flops"] / step
+    speed = 4 * told["ours"][0]["flops"] / step
+    name = f"{threads} thread{'s' if threads > 1 else ''}"
     return [
         Row(
             f"samples per second, {name}",
-            plain / step,
+            speed_up(steps["ours"], steps[better]),
             "x",
             "at least 1.2x (2x with bf16)",
             f"{BATCH / step:.0f}/s against {BATCH / plain:.0f}/s with {better}",
         ),
         Row(
             f"data handling, share of a step, {name}",
-            100 * ours["data"] / step,
+            100 * data / step,
             "%",
             "under 5%",
-            f"{shown(ours['data'])} of {shown(step)}",
+            f"{shown(data)} of {shown(step)}",
         ),
         Row(
             f"share of the peak, {name}",
-            100 * speed / ours["peak"],
+            100 * speed / peak,
             "%",
             "",
-            f"{speed / 1e9:.0f} of {ours['peak'] / 1e9:.0f} GFLOP/s, the fastest matrix product",
+            f"{speed / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, the fastest matrix product",
         ),
     ]
 
 
-def rows(rounds: int = 2) -> list[Row]:
-    return [row for threads in (1, 2) for row in rows_of(threads, rounds)]
+def rows(turns: int = 8) -> list[Row]:
+    return [row for threads in (1, 2) for row in rows_of(threads, turns)]

@@ -1,20 +1,21 @@
-"""Medians of interleaved timings: both sides feel the same noise of the machine."""
+"""Interleaved timings: all sides in turn, so that each feels the same noise; medians of paired ratios."""
 
 import json
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from types import TracebackType
+from typing import Any, Self
 
 from benchmarks.table import Row
 
 
 def alternate(
     sides: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.process_time
-) -> dict[str, float]:
-    """Seconds of every side: all in turn, once to warm up and then `repeats` times; the medians.
+) -> dict[str, list[float]]:
+    """Seconds of every side: all in turn, once to warm up and then `repeats` times.
 
     Of the processor, unless told otherwise: waiting for a core that others use is no work.
     """
@@ -25,12 +26,17 @@ def alternate(
             work()
             if attempt:
                 times[name].append(clock() - started)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return times
 
 
-def ratio(what: str, ours: float, plain: float, against: str, wanted: str = "") -> Row:
-    """How many times faster ours is."""
-    return Row(what, plain / ours, "x", wanted, f"{shown(ours)} against {shown(plain)} of {against}")
+def speed_up(ours: Sequence[float], plain: Sequence[float]) -> float:
+    """How many times faster ours is: the median over turns, since a machine has fast and slow minutes."""
+    return median(b / a for a, b in zip(ours, plain, strict=True))
+
+
+def ratio(what: str, ours: Sequence[float], plain: Sequence[float], against: str, wanted: str = "") -> Row:
+    detail = f"{shown(median(ours))} against {shown(median(plain))} of {against}"
+    return Row(what, speed_up(ours, plain), "x", wanted, detail)
 
 
 def shown(seconds: float) -> str:
@@ -43,3 +49,33 @@ def child(module: str, *arguments: str) -> dict[str, Any]:
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     answer: dict[str, Any] = json.loads(found.splitlines()[-1])
     return answer
+
+
+class Turns:
+    """A benchmark in a process of its own; whenever it is asked, it works for a while and prints what that took."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", module, *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()  # the end of its input tells it to go
+
+    def turn(self) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+
+def wait_for_turn() -> None:
+    """The other end: goes on when asked, ends with the input."""
+    if not sys.stdin.readline():
+        raise SystemExit

@@ -129,5 +129,5 @@ def rows(repeats: int = 5) -> list[Row]:
     sides = variants()
     took = alternate({"ours": step(), **sides, "twice": step(batch=2 * BATCH)}, repeats)
     made = [ratio(name, took[name], took["ours"], "ours") for name in sides]
-    half = took["twice"] / 2
+    half = [seconds / 2 for seconds in took["twice"]]
     return [*made, ratio("batches of 256, for each 128", half, took["ours"], "ours")]
