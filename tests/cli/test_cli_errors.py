@@ -127,3 +127,26 @@ def test_any_other_error_is_not_hidden(
     monkeypatch.setattr("remem.runs.build.prepare", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         remem("run", "--dataset", vectors, *TINY, "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["run", "--foo", "x"], "error: No such option: --foo"),
+        (["run", "--phases", "many", "--out", "x"], "error: Invalid value for '--phases': "),
+        (["run", "--out"], "error: Option '--out' requires an argument; see remem"),
+        (["run"], "error: Missing option '--out'; see remem run --help\n"),
+        (["run", "--out", ""], "error: Invalid value for '--out': '' given; expected a folder; see"),
+        (
+            ["study", "digits-policies", "--out", ""],
+            "error: Invalid value for '--out': '' given; expected a folder; see",
+        ),
+        (["demo", "--out", ""], "error: Invalid value for '--out': '' given; expected a folder; see"),
+        (["runn"], "error: No such command 'runn'. Did you mean 'run'?; see remem --help\n"),
+        (["policy", "draw"], "error: No such command 'draw'"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(arguments: list[str], line: str, remem: Command) -> None:
+    said = remem(*arguments)
+    assert is_one_line(said)
+    assert said.err.startswith(line)

@@ -23,9 +23,10 @@ TITLE = "Conventional memory, a fixed share for old classes, and the learned pol
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the runs and the report.")] = Path(
-        "demo-out"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", parser=options.folder, help="Folder for the runs and the report."),
+    ] = Path("demo-out"),
     settings: options.Set = None,
     quiet: options.Quiet = False,
 ) -> None:

@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -26,6 +26,8 @@ Classes arrive in phases; samples of old and new classes share one memory, and a
 
 Start with `remem demo`, then try `remem run --dataset digits --out first-run`.
 """
+
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # a wrong flag; typer has it under no name of its own
 
 app = typer.Typer(
     name="remem",
@@ -69,7 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_follower():  # it has nothing to save and nothing to say: Ctrl-C ends it at once
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        app(args=arguments, prog_name="remem")
-    except InputError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(app(args=arguments, prog_name="remem", standalone_mode=False))
+    except (InputError, UsageError) as error:
+        if message := _message(error):  # a command without its sub-command has printed its help
+            print(f"error: {' '.join(message.split())}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, InputError):
+        return str(error)
+    usage: Any = error
+    message, command = usage.format_message().rstrip("."), usage.ctx.command_path if usage.ctx else "remem"
+    return message and f"{message}; see {command} --help"

@@ -25,7 +25,26 @@ ConfigFile = Annotated[
         metavar="CONFIG.toml", show_default=False, help="A file, or a name from `remem list configs`; flags win."
     ),
 ]
-Out = Annotated[Path, _flag("--out", "Folder for the result, the model and the log.", COMMON, "DIR")]
+
+
+def folder(text: str) -> Path:
+    """An empty name would be the working folder; it comes from a variable that was never set."""
+    if not text:
+        raise typer.BadParameter("'' given; expected a folder")
+    return Path(text)
+
+
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help="Folder for the result, the model and the log.",
+        rich_help_panel=COMMON,
+        metavar="DIR",
+        parser=folder,
+        show_default=False,
+    ),
+]
 
 Dataset = Annotated[
     str | None, _flag("--dataset", "Data set (see `remem list datasets`), or your own data.", SCENARIO, "NAME")

@@ -34,6 +34,7 @@ def study(
         typer.Option(
             "--out",
             metavar="DIR",
+            parser=options.folder,
             show_default=False,
             rich_help_panel=options.COMMON,
             help="Folder for all runs, learned policies and the summary.",

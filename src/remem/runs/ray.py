@@ -4,11 +4,13 @@ import json
 import logging
 import os
 import socket
+import sys
 import tempfile
 from contextlib import chdir, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from secrets import token_hex
 from shutil import rmtree
 from threading import Thread
 from typing import Any
@@ -24,7 +26,6 @@ KNOCK = 5.0  # seconds within which a cluster must answer
 STORE_BYTES = 100 * 2**20  # Ray's object store; our texts are short, and Ray allows no less than 75 MB
 OWN = {  # environment of an instance that we start; what the user has set stays
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AUTH_MODE": "disabled",
     "RAY_worker_niceness": "0",  # as local processes; with Ray's own 15 any other load would starve them
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors see the devices that this process sees
 }
@@ -46,6 +47,8 @@ class RayTeam:
         self._marks: set[Path] = set()
 
     def open(self, threads: int) -> int:
+        if self._address == "local":
+            _keep_others_out()
         import ray
 
         if not ray.is_initialized():
@@ -121,6 +124,13 @@ class RayTeam:
                 f"--ray: {self._address} given, and no cluster answers there ({said}); expected local, auto, HOST:PORT "
                 "or ray://HOST:PORT"
             ) from error
+
+
+def _keep_others_out() -> None:
+    """A token for an instance of our own, which listens on all interfaces; Ray reads it when it is imported."""
+    if "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
 
 
 class RayWorker:
