@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_follower():  # it has nothing to save and nothing to say: Ctrl-C ends it at once
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        raise SystemExit(app(args=arguments, prog_name="remem", standalone_mode=False))
+        raise SystemExit(app(args=arguments, prog_name="remem", standalone_mode=False) or 0)
     except (InputError, UsageError) as error:
         if message := _message(error):  # a command without its sub-command has printed its help
             print(f"error: {' '.join(message.split())}", file=sys.stderr)

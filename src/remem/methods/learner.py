@@ -124,8 +124,7 @@ class Learner:
         network = self._recipe.build(self._shop.streams.integer(facts.index, "weights"))
         if self._recipe.measures:
             mean, deviation = measure(reader, held)
-            network.mean.copy_(torch.from_numpy(mean))
-            network.std.copy_(torch.from_numpy(deviation))
+            network.normalise_by(torch.from_numpy(mean), torch.from_numpy(deviation))
         network.head.grow(facts.old_classes + facts.new_classes, self._generator(facts.index, "head"))
         return network
 

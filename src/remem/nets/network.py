@@ -22,8 +22,15 @@ class Network(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.head = head
-        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
-        self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
+        self.register_buffer("mean", torch.zeros(len(mean)))
+        self.register_buffer("std", torch.ones(len(std)))
+        self.normalise_by(torch.tensor(mean), torch.tensor(std))
+
+    def normalise_by(self, mean: Tensor, std: Tensor) -> None:
+        """What samples are shifted and divided by from now on."""
+        self.mean.copy_(mean)
+        # a dimension that never varies carries nothing; dividing by its 0 would make it nan
+        self.std.copy_(torch.where(std > 0, std, 1.0))
 
     def forward(self, x: Tensor) -> Output:
         """Images (n, c, h, w) with values 0..255, or vectors (n, d); float32."""
@@ -33,10 +40,9 @@ class Network(nn.Module):
         return Output(vector, features.maps, scores, logits)
 
     def normalised(self, x: Tensor) -> Tensor:
-        per_channel = (-1,) + (1,) * (x.dim() - 2)
-        # a dimension that never varies carries nothing; dividing by its 0 would make it nan
-        std = torch.where(self.std > 0, self.std, 1.0)
-        return (x - self.mean.view(per_channel)) / std.view(per_channel)
+        if x.dim() == 2:
+            return (x - self.mean).div_(self.std)
+        return (x - self.mean.view(-1, 1, 1)).div_(self.std.view(-1, 1, 1))
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Loads a state dict of any phase: the head takes the sizes that the state has."""

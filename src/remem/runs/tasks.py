@@ -41,7 +41,7 @@ class Workplace:
         self._grower = Grower(self.open, shelf)
         self._prepared: dict[TaskKey, Prepared] = {}
         self._tasks: dict[TaskKey, Task] = {}
-        self._fabric: Fabric | None = None
+        self._fabrics: dict[str, Fabric] = {}  # by precision
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -101,9 +101,10 @@ class Workplace:
 
     def open(self, task: Task) -> Episode:
         prepared = self._prepared[task.key]
-        if self._fabric is None:
-            self._fabric = open_fabric(prepared.config.train)
-        return open_episode(prepared, self._fabric, silent, task=task.key.stream)
+        train = prepared.config.train
+        if train.precision not in self._fabrics:
+            self._fabrics[train.precision] = open_fabric(train)
+        return open_episode(prepared, self._fabrics[train.precision], silent, task=task.key.stream)
 
     def _whole(self, key: TaskKey) -> Task:
         config, learn = self._config.target, self._config.learn
@@ -164,6 +165,7 @@ class Workplace:
         update = {
             "net": NetSettings(name="identity"),
             "method": core_settings(config),
+            "train": config.train.model_copy(update={"precision": "fp32"}),  # nothing to gain from less
             "augment": config.augment.model_copy(update={"kind": "none", "pad": 0, "flip": False, "brightness": 0.0}),
         }
         return self._settle(key, config.model_copy(update=update), scenario)
