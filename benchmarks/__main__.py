@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from benchmarks import accuracy, decoding, herding, pictures, step, table, tried, whole_runs
+from benchmarks import accuracy, decoding, herding, pictures, step, table, tried, whole_runs, workers
 from benchmarks.table import Row
 from remem.runs.build import limit_threads
 
@@ -15,8 +15,9 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "runs": whole_runs.rows,
     "accuracy": accuracy.rows,
     "tried": tried.rows,
+    "workers": workers.rows,
 }
-SLOW = ("accuracy", "tried")  # minutes each: only when they are named
+SLOW = ("accuracy", "tried", "workers")  # minutes each: only when they are named
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ SIDE = 1024  # of the matrices: they fit into the cache
 REPEATS = 10
 
 
-def peak_flops(threads: int) -> float:
-    """Multiplications and additions per second of the fastest of some float32 matrix products."""
+def peak_flops(threads: int, precision: str) -> float:
+    """Multiplications and additions per second of the fastest of some matrix products in fp32 or bf16."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    left, right = torch.rand(2, SIDE, SIDE)
+    left, right = torch.rand(2, SIDE, SIDE).to(torch.bfloat16 if precision == "bf16" else torch.float32)
     times = []
     for _ in range(REPEATS):
         started = time.perf_counter()

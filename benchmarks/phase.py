@@ -39,7 +39,7 @@ def prepared_run(threads: int, epochs: int, seed: int = 0, base: int = 50) -> Pr
         "scenario": {"order": "lucir", "base_classes": base, "phases": (100 - base) // 10},
         "method": {"name": "icarl"},
         "net": {"name": "resnet32"},
-        "train": {"batch_size": BATCH, "epochs": epochs, "threads": threads, "precision": "fp32"},
+        "train": {"batch_size": BATCH, "epochs": epochs, "threads": threads},
         "finetune": {"epochs": 0},
     }
     return prepare(compose(keys))
@@ -125,13 +125,15 @@ def data_seconds(prepared: Prepared, samples: Samples) -> float:
 
 
 def train_ours(prepared: Prepared, samples: Samples) -> None:
-    """An epoch for each turn; with the first one come the facts that do not change."""
+    """An epoch for each turn."""
     image = torch.zeros(1, *np.roll(prepared.scenario.bank.shape, 1).tolist())
 
     def tell(event: Mapping[str, Any]) -> None:
         steps = -(-len(samples) // BATCH)
         found = {"step": event["seconds"] / steps, "data": data_seconds(prepared, samples)}
-        answer(found | {"flops": BATCH * flops, "peak": peak_flops(prepared.config.train.threads)})
+        train = prepared.config.train
+        found |= {"flops": BATCH * flops, "peak": peak_flops(train.threads, train.precision)}
+        answer(found | {"precision": train.precision})
 
     ours = Ours(prepared, tell)
     ours.learner.load(untrained(prepared))

@@ -36,14 +36,14 @@ def rows_of(threads: int, turns: int) -> list[Row]:
     data, peak = (median(found[key] for found in told["ours"]) for key in ("data", "peak"))
     # Forward, backward (twice as much), and the teacher's forward pass.
     speed = 4 * told["ours"][0]["flops"] / step
-    name = f"{threads} thread{'s' if threads > 1 else ''}"
+    name, precision = f"{threads} thread{'s' if threads > 1 else ''}", told["ours"][0]["precision"]
     return [
         Row(
             f"samples per second, {name}",
             speed_up(steps["ours"], steps[better]),
             "x",
-            "at least 1.2x (2x with bf16)",
-            f"{BATCH / step:.0f}/s against {BATCH / plain:.0f}/s with {better}",
+            f"at least {2 if precision == 'bf16' else 1.2}x",
+            f"{BATCH / step:.0f}/s in {precision} against {BATCH / plain:.0f}/s with {better}",
         ),
         Row(
             f"data handling, share of a step, {name}",
@@ -57,7 +57,7 @@ def rows_of(threads: int, turns: int) -> list[Row]:
             100 * speed / peak,
             "%",
             "",
-            f"{speed / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, the fastest matrix product",
+            f"{speed / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, the fastest {precision} matrix product",
         ),
     ]
 

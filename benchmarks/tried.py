@@ -3,7 +3,7 @@
 import copy
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -18,6 +18,7 @@ from remem.nets.blocks import Block
 from remem.nets.contract import NetSettings
 from remem.nets.heads import HeadSettings
 from remem.nets.network import Network, build_network
+from remem.runs.build import has_bf16
 from remem.runs.heap import keep_freed_memory
 
 OLD, NEW, SIDE = 50, 10, 32
@@ -35,11 +36,13 @@ class Step:
     optimizer: torch.optim.Optimizer
     quiet: Callable[[], torch.no_grad | torch.inference_mode] = torch.no_grad
     flush: bool = False
+    bf16: bool = field(default_factory=lambda: has_bf16("cpu"))
 
     def __call__(self) -> None:
         torch.set_flush_denormal(self.flush)
-        logits = self.network(self.inputs).logits
-        with self.quiet():
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            logits = self.network(self.inputs).logits
+        with self.quiet(), torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
             advice = self.teacher(self.inputs).logits
         old = F.log_softmax(advice.clone() / 2, 1)
         distil = F.kl_div(F.log_softmax(logits[:, :OLD] / 2, 1), old, reduction="batchmean", log_target=True)
@@ -111,9 +114,12 @@ def compiled(net: Network) -> nn.Module:
 def variants() -> dict[str, Step]:
     inference, flushed = step(), step()
     inference.quiet, flushed.flush = torch.inference_mode, True
+    other = step()
+    other.bf16 = not other.bf16
     # A compiled graph fuses batch norm, ReLU and additions; it needs a C++ compiler and minutes before its first step.
     with_compiler = {"compiled graphs": step(compiled)} if shutil.which("g++") else {}
     return with_compiler | {
+        "bf16" if other.bf16 else "fp32": other,
         "torch's default layout": step(memory_format=torch.contiguous_format),
         "default layout in the first stage alone": step(first_stage_contiguous),
         "batch norm of the teacher folded into its convolutions": step(same, folded),

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from remem.report.study_tables import study_table, summarise_study
 from remem.report.tables import Table, hundredths, summary_table
 from remem.runs.results import RunResult, load_result
+from remem.runs.study import plan_study, read_study_file
 
 HERE = Path(__file__).parent
 BOTH_HEADS = ("cifar100-methods", "cifar100-tuning")
@@ -15,6 +17,13 @@ def table(folder: str) -> str:
     if folder in BOTH_HEADS:
         return heads_table({path.stem.rpartition("-")[0]: load_result(path) for path in files}).markdown()
     return summary_table([load_result(path) for path in files]).markdown()
+
+
+def study(name: str) -> str:
+    """A study's table, as the command printed it, from the files of its runs."""
+    planned = plan_study(read_study_file(Path(name)))
+    results = {run.name: load_result(HERE / "studies" / name / "runs" / f"{run.name}.json") for run in planned.runs}
+    return study_table(summarise_study(planned, results)).markdown()
 
 
 def heads_table(runs: dict[str, RunResult]) -> Table:
@@ -34,6 +43,8 @@ def heads_table(runs: dict[str, RunResult]) -> Table:
 def main() -> None:
     for folder in sorted(path.name for path in HERE.iterdir() if path.is_dir() and list(path.glob("*.json"))):
         print(f"{folder}\n\n{table(folder)}\n")
+    for name in sorted(path.name for path in (HERE / "studies").iterdir()):
+        print(f"{name}\n\n{study(name)}\n")
 
 
 if __name__ == "__main__":

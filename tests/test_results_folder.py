@@ -1,17 +1,24 @@
 """Reported runs: every file is complete and within its budget, and the documentation prints what the files say."""
 
 import importlib.util
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from remem.policies.files import load_policy
 from remem.report.tables import hundredths
 from remem.runs.config import compose, read_toml
 from remem.runs.results import load_result
+from remem.runs.study import plan_study, read_study_file
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "results").glob("*/*.json"))
 FOLDERS = sorted({path.parent.name for path in FILES})
+STUDIES = sorted((ROOT / "results" / "studies").iterdir())
+LEARNED = sorted((ROOT / "results" / "studies").glob("*/policies/*/*/policy.json"))
+FIDELITY = sorted((ROOT / "results").glob("fidelity-*.json"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -44,12 +51,65 @@ def test_a_reported_run_has_a_config_that_gives_its_settings(path: Path) -> None
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_documentation_prints_what_the_files_say(folder: str) -> None:
-    spec = importlib.util.spec_from_file_location("reported_tables", ROOT / "results" / "tables.py")
+    assert script("tables").table(folder) in page("results")
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda path: path.name)
+def test_a_reported_study_is_complete_and_as_planned(folder: Path) -> None:
+    planned = plan_study(read_study_file(Path(folder.name)))
+    assert {path.stem for path in (folder / "runs").iterdir()} == {run.name for run in planned.runs}
+    for run in planned.runs:
+        result = load_result(folder / "runs" / f"{run.name}.json")
+        assert result.complete
+        for phase in result.phases:
+            assert phase.budget is not None
+            assert sum(phase.held_per_class.values()) == phase.held_old + phase.held_new <= phase.budget
+        ran = result.data["config"]
+        assert settled_like(run.config.public() | {"policy": run.policy}, ran) == ran
+        assert not result.data["oracle"]
+        assert not result.data["policy_saw_classes"]
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda path: path.name)
+def test_the_documentation_prints_a_study_as_its_files_say(folder: Path) -> None:
+    assert script("tables").study(folder.name) in page("results")
+
+
+@pytest.mark.parametrize("path", LEARNED, ids=lambda path: "/".join(path.parts[-5:-1]))
+def test_a_policy_that_a_study_learned_is_there_and_is_the_one_that_was_used(path: Path) -> None:
+    policy = load_policy(path.parent)
+    study, seed = path.parents[3], path.parents[1].name
+    result = load_result(study / "runs" / f"{path.parent.name}_{seed}.json")
+    assert result.data["policy"] == policy.provenance()
+
+
+@pytest.mark.parametrize("path", FIDELITY, ids=lambda path: path.stem)
+def test_the_documentation_prints_how_well_cheap_rewards_order_paths(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert len(found["paths"]) >= 30
+    assert all(len(rewards) == len(found["paths"]) for rewards in found["rewards"].values())
+    assert script("fidelity").summary(found) in page("policies")
+
+
+def settled_like(tree: Any, ran: Any) -> Any:
+    """Settings with what was left open (nothing, or auto) as it was in the run."""
+    if isinstance(tree, dict):
+        return {key: settled_like(value, ran[key]) for key, value in tree.items()}
+    return ran if tree in (None, "auto") else tree
+
+
+def script(name: str) -> Any:
+    """A module beside the results."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "results" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.table(folder) in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    return module
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results" / "cifar100-methods").glob("*.json")), ids=lambda p: p.stem)

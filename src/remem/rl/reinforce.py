@@ -16,8 +16,8 @@ class ReinforceSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rate_eta: float = Field(default=0.03, gt=0)  # beta_1
-    rate_phi: float = Field(default=0.03, gt=0)  # beta_2
+    rate_eta: float = Field(default=0.02, gt=0)  # beta_1
+    rate_phi: float = Field(default=0.02, gt=0)  # beta_2
     baseline: Literal["average", "leave-one-out"] = "average"
     decay: float = Field(default=0.9, ge=0, lt=1)  # of the moving average
     entropy: float = Field(default=0.0, ge=0)  # bonus for undecided policies

@@ -17,14 +17,15 @@ class LearnSettings(ReinforceSettings):
     levels: Literal[1, 2] = 2
     crossval_fixed: bool = False  # learns nothing: every fixed share on every task of the pool, and the best one stays
     source: str = "phase0"  # of the target; "target": the whole target, an oracle; "dataset:NAME": another data set
-    fidelity: Fidelity = "short"
-    epochs: int = Field(default=30, ge=1)  # m
+    fidelity: Fidelity = "features"
+    epochs: int = Field(default=100, ge=1)  # m
     tasks: int = Field(default=2, ge=1)  # K
     runs: int = Field(default=8, ge=1)  # Z
     pool: int = Field(default=4, ge=0)  # how many tasks there are in all; 0: new ones in every epoch
     finish_epochs: int = Field(default=0, ge=0)  # more epochs afterwards, at the fidelity below
     finish_fidelity: Fidelity = "full"
     phases: tuple[int, ...] | None = None  # several N at once, task by task; None: as the target
+    scale_batch: bool = True  # batches as much smaller as M is, so that a phase has as many steps as on the target
     short_share: float = Field(default=0.25, gt=0, le=1)  # of the epochs that `short` trains
     baseline: Literal["average", "leave-one-out"] = "leave-one-out"  # tasks differ more than paths do
     fresh_init: bool = False  # phase 0 anew for every run, as in the paper; then no prefix is shared

@@ -8,6 +8,7 @@ from lightning_fabric import Fabric
 
 from remem.data.arrays import ArraySource
 from remem.data.bank import Bank
+from remem.data.batches import SMALLEST
 from remem.data.datasets import load_dataset
 from remem.data.orders import class_order
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
@@ -114,7 +115,9 @@ class Workplace:
         base = config.scenario.base_classes if learn.source == "target" else None
         division = ScenarioSettings(phases=phases, base_classes=base)
         scenario = pseudo_scenario(self.dataset, self.classes, division, streams, shuffled=learn.source != "target")
-        train = config.train if key.fidelity == "full" else shortened(config.train, learn.short_share)
+        train = self._steps_as_on_the_target(config.train, scenario)
+        if key.fidelity != "full":
+            train = shortened(train, learn.short_share)
         tuning = config.finetune
         if key.fidelity != "full" and tuning.epochs:
             tuning = tuning.model_copy(update={"epochs": max(1, round(tuning.epochs * learn.short_share))})
@@ -139,13 +142,21 @@ class Workplace:
         )
         if budget.kind == "growing":
             return memory
+        scaled = {"budget": budget.amount, "exemplars": budget.exemplars}
+        return memory.model_copy(update={name: self._in_proportion(n, scenario) for name, n in scaled.items()})
+
+    def _steps_as_on_the_target(self, train: TrainSettings, scenario: Scenario) -> TrainSettings:
+        """Batches as much smaller as the task: with fewer steps a head stays nearer to its latest classes, and paths
+        are ordered otherwise than on the target (docs/policies.md)."""
+        if not self._config.learn.scale_batch or self._config.learn.source.startswith("dataset:"):
+            return train
+        return train.model_copy(update={"batch_size": max(SMALLEST, self._in_proportion(train.batch_size, scenario))})
+
+    def _in_proportion(self, number: int, scenario: Scenario) -> int:
+        """Times the task's share of all training samples, rounded, at least 1."""
         target = training_rows(self.dataset, range(len(self.dataset.class_names)))
         here = sum(phase.arriving for phase in scenario.phases)
-        scaled = {
-            name: max(1, (2 * value * here + target) // (2 * target))
-            for name, value in (("budget", budget.amount), ("exemplars", budget.exemplars))
-        }
-        return memory.model_copy(update=scaled)
+        return max(1, (2 * number * here + target) // (2 * target))
 
     def _target_facts(self) -> list[PhaseFacts]:
         """Classes and training samples of the target's phases, counted without touching its test set."""
