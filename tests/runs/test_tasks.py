@@ -72,6 +72,21 @@ def test_memory_is_scaled_by_training_samples_by_hand(npz: str, backwards: dict[
     assert (budget.kind, budget.amount) == ("growing", 4)
 
 
+def test_batches_are_scaled_like_the_memory_by_hand(npz: str, backwards: dict[str, Any]) -> None:
+    """108 of the target's 200 training samples: as many steps in a phase as there."""
+
+    def batch(size: int, **learn: Any) -> int:
+        place = workplace(npz, backwards, {"train": {"batch_size": size}}, **learn)
+        return place._prepared[place.task(TaskKey(0, "full")).key].config.train.batch_size
+
+    assert batch(25) == 14  # 13.5: halves go up
+    assert batch(3) == 2  # 1.62
+    assert batch(2) == 2  # 1.08, and batch norm needs two
+    assert batch(25, scale_batch=False) == 25
+    assert batch(25, source="target") == 23  # 22.5: validation samples are missing
+    assert batch(25, source=f"dataset:{npz}") == 25  # its own protocol
+
+
 def test_the_default_memory_is_that_of_the_target_scaled(npz: str, backwards: dict[str, Any]) -> None:
     """E = 20 x 10 = 200, M = E + the 2 x 20 samples of phase 1."""
     place = workplace(npz, backwards, {"memory": {"budget": None, "exemplars": None}})
@@ -90,6 +105,16 @@ def test_short_runs_have_fewer_epochs_after_phase_0(npz: str, backwards: dict[st
     config = place._prepared[TaskKey(0, "short")].config
     assert [config.train.epochs_of(phase) for phase in (0, 1, 2)] == [10, 2, 2]
     assert config.finetune.epochs == 1
+
+
+def test_a_head_on_features_takes_no_more_steps_than_allowed(npz: str, backwards: dict[str, Any]) -> None:
+    """M = 41 in batches of 14: three steps in an epoch, so that seven steps are two epochs."""
+    sizes = {"memory": {"budget": 75, "exemplars": 30}, "train": {"batch_size": 25, "epochs": 4}}
+    for allowed, epochs in ((7, (2, 2)), (2, (1, 1)), (100, (4, 3))):
+        place = workplace(npz, backwards, sizes, {"finetune": {"epochs": 3}}, features_steps=allowed)
+        config = place._prepared[place.task(TaskKey(0, "features")).key].config
+        assert (config.train.epochs_of(1), config.finetune.epochs) == epochs
+        assert config.train.epochs_of(0) == 4
 
 
 def test_features_stand_for_samples(npz: str, backwards: dict[str, Any]) -> None:

@@ -27,6 +27,9 @@ class LearnSettings(ReinforceSettings):
     phases: tuple[int, ...] | None = None  # several N at once, task by task; None: as the target
     scale_batch: bool = True  # batches as much smaller as M is, so that a phase has as many steps as on the target
     short_share: float = Field(default=0.25, gt=0, le=1)  # of the epochs that `short` trains
+    features_steps: int = Field(
+        default=200, ge=1
+    )  # at most, of a head on frozen features in one stage: it is soon done
     baseline: Literal["average", "leave-one-out"] = "leave-one-out"  # tasks differ more than paths do
     fresh_init: bool = False  # phase 0 anew for every run, as in the paper; then no prefix is shared
     share: bool = True  # no prefix is trained twice; off, every run starts from nothing

@@ -173,13 +173,25 @@ class Workplace:
         whole = self.task(replace(key, fidelity="full"))
         scenario = featured(whole.scenario, self.open(whole), self._grower.snapshot(whole, ()))
         config = self._prepared[whole.key].config
+        most = max(1, self._config.learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
+        train = {"epochs_later": min(most, config.train.epochs_of(1)), "precision": "fp32"}  # nothing to gain from less
         update = {
             "net": NetSettings(name="identity"),
             "method": core_settings(config),
-            "train": config.train.model_copy(update={"precision": "fp32"}),  # nothing to gain from less
+            "train": config.train.model_copy(update=train),
+            "finetune": config.finetune.model_copy(update={"epochs": min(most, config.finetune.epochs)}),
             "augment": config.augment.model_copy(update={"kind": "none", "pad": 0, "flip": False, "brightness": 0.0}),
         }
         return self._settle(key, config.model_copy(update=update), scenario)
+
+
+def steps_per_epoch(task: Task, batch: int) -> int:
+    """Of the phase that holds most."""
+    held, old = 1, 0
+    for phase in task.scenario.phases:
+        held = max(held, task.budget.total(old, phase.arriving) if phase.index else 0)
+        old += len(phase.classes)
+    return -(-held // batch)
 
 
 def shortened(train: TrainSettings, share: float) -> TrainSettings:
