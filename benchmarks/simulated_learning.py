@@ -68,15 +68,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     seeds = parser.parse_args().seeds
     tasks = pool()
-    usual = {"rate_eta": 0.03, "rate_phi": 0.03, "epochs": 40}
-    kinds = {
-        "defaults, 40 epochs": usual,
-        "moving average as baseline": {**usual, "baseline": "average"},
-        "entropy bonus of 0.01": {**usual, "entropy": 0.01},
-        "rates of 0.01": {**usual, "rate_eta": 0.01, "rate_phi": 0.01},
-        "rates of 0.1": {**usual, "rate_eta": 0.1, "rate_phi": 0.1},
-        "four tasks in each epoch": {**usual, "tasks": 4},
-        "first layer as torch starts it": usual,
+    kinds: dict[str, dict[str, object]] = {
+        "defaults": {},
+        "moving average as baseline": {"baseline": "average"},
+        "entropy bonus of 0.05": {"entropy": 0.05},
+        "entropy bonus, moving average": {"entropy": 0.05, "baseline": "average"},
+        "entropy bonus, rates of 0.005": {"entropy": 0.05, "rate_eta": 0.005, "rate_phi": 0.005},
+        "entropy bonus, rates of 0.1": {"entropy": 0.05, "rate_eta": 0.1, "rate_phi": 0.1},
+        "entropy bonus, 40 epochs": {"entropy": 0.05, "epochs": 40},
+        "first layer as torch starts it": {"entropy": 0.05},
     }
     print(f"{'learning':<32} {'mean regret':>11} {'worst':>6}   ({seeds} seeds, points of average accuracy)")
     for name, changes in kinds.items():

@@ -86,14 +86,16 @@ def random_paths(task: Task, each: int, seed: int) -> list[Moves]:
 
 
 def summary(found: dict[str, Any]) -> str:
-    """Spearman's rank correlation with full rewards: over all paths, and among paths with the same first share."""
-    lines = ["| rewards | all paths | same first share |", "| :-- | --: | --: |"]
+    """Spearman's rank correlation with full rewards: over all paths, and among paths with the same first share; and
+    what all paths together took, phase 0 included, in units of the full ones."""
+    lines = ["| rewards | all paths | same first share | time |", "| :-- | --: | --: | --: |"]
     full = np.array(found["rewards"]["full"])
     first = np.array([path[0][0] for path in found["paths"]])
     for name in ("features", "short", "full again"):
         other = np.array(found["rewards"][name])
         within = spearmanr(_centred(other, first), _centred(full, first)).statistic
-        lines.append(f"| {name} | {spearmanr(other, full).statistic:.2f} | {within:.2f} |")
+        cost = found["seconds"][name] / found["seconds"]["full"]
+        lines.append(f"| {name} | {spearmanr(other, full).statistic:.2f} | {within:.2f} | {cost:.2f} |")
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """Prints the tables of docs/results.md from the files in this folder: `python results/tables.py`."""
 
+import json
 from pathlib import Path
 
 from remem.report.study_tables import study_table, summarise_study
@@ -26,6 +27,23 @@ def study(name: str) -> str:
     return study_table(summarise_study(planned, results)).markdown()
 
 
+def steps() -> str:
+    """What every fixed share reaches, seed 0: on the target, and on pseudo tasks with the target's number of steps or
+    the target's batch size."""
+    study = HERE / "studies" / "glyphs-policies"
+    scaled, plain = (
+        {round(10 * entry["old_share"]): entry["accuracy"] for entry in json.loads(path.read_text())["shares"]}
+        for path in (study / "policies/seed-0/crossval-fixed-pseudo/policy.json", HERE / "pseudo-unscaled.json")
+    )
+    rows = []
+    for tenths in scaled:
+        target = load_result(study / "runs" / f"fixed-0.{tenths}_seed-0.json").average_accuracy
+        numbers = (target, scaled[tenths], plain[tenths])
+        rows.append((f"0.{tenths}", *(f"{100 * number:.2f}" for number in numbers)))
+    header = ("old share", "target", "pseudo tasks, as many steps", "pseudo tasks, batches of the target")
+    return Table(header, tuple(rows), labels=1).markdown()
+
+
 def heads_table(runs: dict[str, RunResult]) -> Table:
     """Average and last accuracy of both heads, best average of the own head first; the own head is marked."""
     rows = []
@@ -45,6 +63,7 @@ def main() -> None:
         print(f"{folder}\n\n{table(folder)}\n")
     for name in sorted(path.name for path in (HERE / "studies").iterdir()):
         print(f"{name}\n\n{study(name)}\n")
+    print(f"pseudo-unscaled\n\n{steps()}\n")
 
 
 if __name__ == "__main__":

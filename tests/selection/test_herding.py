@@ -124,9 +124,7 @@ def test_chunks_and_order_of_classes_change_nothing(monkeypatch: pytest.MonkeyPa
     backwards = herd(features, groups[::-1])[::-1]
     monkeypatch.setattr(herding, "_CHUNK_BYTES", 1)
     one_by_one = herd(features, groups)
-    monkeypatch.setattr(herding, "_GRAM_BYTES", 0)
-    without_gram = herd(features, groups)
-    for other in (backwards, one_by_one, without_gram):
+    for other in (backwards, one_by_one):
         assert all(np.array_equal(a, b) for a, b in zip(whole, other, strict=True))
 
 

@@ -135,7 +135,7 @@ def _spread(layer: nn.Linear) -> None:
     """Hidden units that turn within the states there are: inputs are fractions, a tenth apart.
 
     With torch's own start they hardly tell an old share of 0.6 from one of 0.8. A policy then learns one change for all
-    states, climbs to 0.9 by it and never comes back (docs/policies.md, "How it learns").
+    states, climbs to 0.9 by it and never comes back (docs/policies.md, "Where learning starts").
     """
     with torch.no_grad():
         layer.weight.uniform_(-STEEPNESS, STEEPNESS)

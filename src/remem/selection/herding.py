@@ -12,8 +12,7 @@ FloatArray = NDArray[np.float64]
 _GRID_BITS = 16
 _EXACT = 2**53  # whole numbers up to here are exact in float64
 _ROUGH, _FINE = 2.0**-24, 2.0**-46  # rounding of float32; of float64, with a hundredfold to spare
-_CHUNK_BYTES = 36 * 2**20  # of classes at a time: fewer pay for more calls, more fall out of the cache (measured)
-_GRAM_BYTES = 256 * 2**20  # of one class; beyond, its columns are made one by one
+_CHUNK_BYTES = 16 * 2**20  # of float32 features at a time: fewer pay for more calls, more fall out of the cache
 
 
 def herd(features: NDArray[np.floating], groups: Sequence[IntArray], limit: int | None = None) -> list[IntArray]:
@@ -35,61 +34,58 @@ def herd_exact(units: FloatArray, limit: int | None = None) -> IntArray:
     Pick k maximises v . (k T - n S), T the class's sum and S that of the picks before: for unit features the running
     mean nearest to the class mean. Ties go to the lower position.
 
-    With w = v - T / n, one pick lowers every score v . (k T / n - S) by w . w' of the pick, up to a part that all v
-    share. Those products are made in float32: who leads by more than their errors so far is best, else exact sums
-    decide, and errors begin anew.
+    Scores of all samples are made in float32. Who leads by more than their errors can be is best; else exact sums
+    decide.
     """
     classes, n, _ = units.shape
     picks = np.empty((classes, n if limit is None else min(n, limit)), np.int64)
     total = units.sum(axis=1)
-    mean = total / n
-    away = np.subtract(units, mean[:, None], out=np.empty(units.shape, np.float32), casting="same_kind")
-    gram = away @ away.swapaxes(1, 2) if 4 * n * n <= _GRAM_BYTES else None
-    score = np.ascontiguousarray((units @ mean[:, :, None])[:, :, 0])
-    each, first, scores = np.arange(classes), np.arange(classes) * n, score.reshape(-1)
-    step = _doubt(away, mean)
-    doubt = step.copy()
+    mean, chosen = total / n, np.zeros_like(total)
+    columns = np.ascontiguousarray(units.swapaxes(1, 2), np.float32)  # (classes, d, n): its products are the fastest
+    score, taken = np.empty((classes, n), np.float32), np.zeros((classes, n), np.float32)
+    scores, first, each = score.reshape(-1), np.arange(classes) * n, np.arange(classes)
+    rough, fine = _doubts(units, mean)
     for k in range(picks.shape[1]):
+        aim = (k + 1) * mean - chosen
+        np.matmul(aim[:, None].astype(np.float32), columns, out=score[:, None])
+        score += taken
         best = score.argmax(axis=1)
-        highest = scores[first + best]
+        lead = scores[first + best]
         scores[first + best] = -np.inf
-        lead = highest - scores[first + score.argmax(axis=1)]
+        lead -= scores[first + score.argmax(axis=1)]
+        doubt = rough * np.sqrt(np.einsum("cd,cd->c", aim, aim)) + (k + 1) * fine
         for unsure in np.flatnonzero(lead <= doubt):
-            exact = _exact_scores(units[unsure], total[unsure], picks[unsure, :k])
-            best[unsure] = exact.argmax()
-            exact[best[unsure]] = -np.inf
-            score[unsure], doubt[unsure] = exact / n, 0.0
+            best[unsure] = _exact_best(units[unsure], total[unsure], picks[unsure, :k])
         picks[:, k] = best
-        score -= gram[each, best] if gram is not None else (away @ away[each, best, :, None])[:, :, 0]
-        doubt += step
+        taken[each, best] = -np.inf
+        chosen += units[each, best]
     return picks
 
 
-def _exact_scores(units: FloatArray, total: FloatArray, picked: IntArray) -> FloatArray:
-    """v . (k T - n S) of all samples of a class; what is picked scores no more."""
+def _exact_best(units: FloatArray, total: FloatArray, picked: IntArray) -> int:
+    """Who of a class's samples has the highest v . (k T - n S)."""
     scores: FloatArray = units @ ((len(picked) + 1) * total - len(units) * units[picked].sum(axis=0))
     scores[picked] = -np.inf
-    return scores
+    return int(scores.argmax())
 
 
-def _doubt(away: NDArray[np.float32], mean: FloatArray) -> FloatArray:
-    """How far one pick can move the difference of two scores away from its true value; (classes,).
+def _doubts(units: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the difference of two scores can be from its true value: by the length of the aim, and by k; (classes,).
 
-    A sum of d products is off by at most d roundings of float32 times |w| |w'|, in whatever order it is made, and by
-    two more since w is rounded; differences have that twice. The rest is float64.
+    A sum of d products is off by at most d roundings of float32 times |v| |aim|, in whatever order it is made, and by
+    two more since both are rounded; a difference has that twice. The aim itself is off by roundings of float64.
     """
-    _, n, width = away.shape
-    reach = np.einsum("cnd,cnd->cn", away, away).max(axis=1).astype(np.float64)
-    length = np.einsum("cd,cd->c", mean, mean)
-    bound: FloatArray = 2 * (width + 4) * _ROUGH * 1.01 * reach + (n + width) * _FINE * (reach + length)
-    return bound
+    _, n, width = units.shape
+    reach = np.sqrt(np.einsum("cnd,cnd->cn", units, units).max(axis=1))
+    length = np.sqrt(np.einsum("cd,cd->c", mean, mean))
+    return 2 * (width + 4) * _ROUGH * 1.01 * reach, 2 * (n + width) * _FINE * reach * length
 
 
 def _chunks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Indices of groups of equal size, together as many as their features and Gram matrices may fill a chunk."""
+    """Indices of groups of equal size, together as many as their features may fill a chunk."""
     for size in sorted(set(sizes) - {0}):
         alike = [index for index, other in enumerate(sizes) if other == size]
-        step = max(1, _CHUNK_BYTES // max(1, 4 * size * (size + 3 * width)))
+        step = max(1, _CHUNK_BYTES // max(1, 4 * size * width))
         for start in range(0, len(alike), step):
             yield alike[start : start + step]
 
