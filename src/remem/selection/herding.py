@@ -12,7 +12,7 @@ FloatArray = NDArray[np.float64]
 _GRID_BITS = 16
 _EXACT = 2**53  # whole numbers up to here are exact in float64
 _ROUGH, _FINE = 2.0**-24, 2.0**-46  # rounding of float32; of float64, with a hundredfold to spare
-_CHUNK_BYTES = 16 * 2**20  # of float32 features at a time: fewer pay for more calls, more fall out of the cache
+_CHUNK_BYTES = 4 * 2**20  # of float32 features at a time: fewer pay for more calls, more fall out of the cache
 
 
 def herd(features: NDArray[np.floating], groups: Sequence[IntArray], limit: int | None = None) -> list[IntArray]:
@@ -37,28 +37,28 @@ def herd_exact(units: FloatArray, limit: int | None = None) -> IntArray:
     Scores of all samples are made in float32. Who leads by more than their errors can be is best; else exact sums
     decide.
     """
-    classes, n, _ = units.shape
+    classes, n, width = units.shape
     picks = np.empty((classes, n if limit is None else min(n, limit)), np.int64)
     total = units.sum(axis=1)
     mean, chosen = total / n, np.zeros_like(total)
     columns = np.ascontiguousarray(units.swapaxes(1, 2), np.float32)  # (classes, d, n): its products are the fastest
     score, taken = np.empty((classes, n), np.float32), np.zeros((classes, n), np.float32)
-    scores, first, each = score.reshape(-1), np.arange(classes) * n, np.arange(classes)
+    rows, scores, gone, first = units.reshape(-1, width), score.reshape(-1), taken.reshape(-1), np.arange(classes) * n
     rough, fine = _doubts(units, mean)
     for k in range(picks.shape[1]):
         aim = (k + 1) * mean - chosen
         np.matmul(aim[:, None].astype(np.float32), columns, out=score[:, None])
         score += taken
-        best = score.argmax(axis=1)
-        lead = scores[first + best]
-        scores[first + best] = -np.inf
+        best = first + score.argmax(axis=1)
+        lead = scores[best]
+        scores[best] = -np.inf
         lead -= scores[first + score.argmax(axis=1)]
         doubt = rough * np.sqrt(np.einsum("cd,cd->c", aim, aim)) + (k + 1) * fine
         for unsure in np.flatnonzero(lead <= doubt):
-            best[unsure] = _exact_best(units[unsure], total[unsure], picks[unsure, :k])
-        picks[:, k] = best
-        taken[each, best] = -np.inf
-        chosen += units[each, best]
+            best[unsure] = first[unsure] + _exact_best(units[unsure], total[unsure], picks[unsure, :k])
+        picks[:, k] = best - first
+        gone[best] = -np.inf
+        chosen += rows[best]
     return picks
 
 
@@ -94,7 +94,7 @@ def _on_grid(features: NDArray[np.floating]) -> FloatArray:
     """Unit features as whole numbers of steps so small, and so few, that all sums of products are exact."""
     units = features.astype(np.float64)
     norms = np.sqrt(np.einsum("...i,...i->...", units, units))[..., None]
-    units /= np.where(norms > 0, norms, 1.0) / 2.0 ** _bits(features.shape[1])
+    units *= 2.0 ** _bits(features.shape[1]) / np.where(norms > 0, norms, 1.0)
     return np.rint(units, out=units)
 
 
