@@ -116,7 +116,7 @@ def test_a_limit_cuts_the_same_ranking() -> None:
     assert all(np.array_equal(a[:25], b) for a, b in zip(whole, short, strict=True))
 
 
-def test_chunks_and_order_of_classes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_threads_and_order_of_classes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     features = rng.normal(size=(400, 16)).astype(np.float32)
     groups = [np.sort(g) for g in np.split(rng.permutation(400), [40, 80, 120, 200, 201, 280])]
@@ -124,7 +124,9 @@ def test_chunks_and_order_of_classes_change_nothing(monkeypatch: pytest.MonkeyPa
     backwards = herd(features, groups[::-1])[::-1]
     monkeypatch.setattr(herding, "_CHUNK_BYTES", 1)
     one_by_one = herd(features, groups)
-    for other in (backwards, one_by_one):
+    monkeypatch.setattr(herding, "_WORTH_A_THREAD", 1)
+    by_threads = herd(features, groups, threads=3)
+    for other in (backwards, one_by_one, by_threads):
         assert all(np.array_equal(a, b) for a, b in zip(whole, other, strict=True))
 
 
@@ -172,6 +174,17 @@ def test_scores_closer_than_float32_can_tell_are_told_apart() -> None:
     picks = herd_exact(units.astype(np.float64))
     for one, order in zip(units, picks, strict=True):
         assert order.tolist() == by_products(one, len(one))
+
+
+def test_chunks_hold_every_group_once_and_no_thread_waits_for_the_last() -> None:
+    sizes = [500] * 100 + [0] + [7] * 3
+    for threads in (1, 2, 3):
+        chunks = list(herding._chunks(sizes, 64, threads))
+        assert sorted(index for chunk in chunks for index in chunk) == [*range(100), *range(101, 104)]
+        large = [len(chunk) for chunk in chunks if sizes[chunk[0]] == 500]
+        assert len(large) % threads == 0
+        assert max(large) - min(large) <= 1
+        assert [chunk for chunk in chunks if sizes[chunk[0]] == 7] == [[101, 102, 103]]
 
 
 def test_large_classes_use_a_coarser_grid_and_stay_exact() -> None:

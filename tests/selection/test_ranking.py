@@ -20,17 +20,17 @@ def test_the_names() -> None:
 
 @pytest.mark.parametrize("name", list(SELECTIONS))
 def test_every_selection_permutes_every_group(name: str) -> None:
-    ranked = SELECTIONS[name].rank(FEATURES, GROUPS, np.random.default_rng(1))
+    ranked = SELECTIONS[name].rank(FEATURES, GROUPS, np.random.default_rng(1), 1)
     assert [sorted(order.tolist()) for order in ranked] == [group.tolist() for group in GROUPS]
-    again = SELECTIONS[name].rank(FEATURES, GROUPS, np.random.default_rng(1))
+    again = SELECTIONS[name].rank(FEATURES, GROUPS, np.random.default_rng(1), 1)
     assert all(np.array_equal(a, b) for a, b in zip(ranked, again, strict=True))
     assert SELECTIONS[name].summary
 
 
 def test_herding_ignores_chance_and_uniform_ignores_features() -> None:
-    herded = SELECTIONS["herding"].rank(FEATURES, GROUPS, np.random.default_rng(2))
+    herded = SELECTIONS["herding"].rank(FEATURES, GROUPS, np.random.default_rng(2), 1)
     assert all(np.array_equal(a, b) for a, b in zip(herded, herd(FEATURES, GROUPS), strict=True))
-    drawn = SELECTIONS["uniform"].rank(FEATURES, GROUPS, np.random.default_rng(2))
+    drawn = SELECTIONS["uniform"].rank(FEATURES, GROUPS, np.random.default_rng(2), 1)
     assert all(np.array_equal(a, b) for a, b in zip(drawn, shuffle(GROUPS, np.random.default_rng(2)), strict=True))
 
 

@@ -83,7 +83,8 @@ class Learner:
         described = self.describe(reader, held)
         labels = np.unique(held.labels)
         groups = [np.flatnonzero(held.labels == label) for label in labels]
-        ranking = self._recipe.rank(described.features, groups, self._shop.streams.numpy(phase, purpose))
+        rng = self._shop.streams.numpy(phase, purpose)
+        ranking = self._recipe.rank(described.features, groups, rng, torch.get_num_threads())
         orders = (np.searchsorted(group, best) for group, best in zip(groups, ranking, strict=True))
         return described, dict(zip(labels.tolist(), orders, strict=True))
 

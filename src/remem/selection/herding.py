@@ -1,6 +1,7 @@
 """Herding (iCaRL, Alg. 4): rank samples so that every prefix has a mean close to the class mean; exact, ties too."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +13,28 @@ FloatArray = NDArray[np.float64]
 _GRID_BITS = 16
 _EXACT = 2**53  # whole numbers up to here are exact in float64
 _ROUGH, _FINE = 2.0**-24, 2.0**-46  # rounding of float32; of float64, with a hundredfold to spare
-_CHUNK_BYTES = 4 * 2**20  # of float32 features at a time: fewer pay for more calls, more fall out of the cache
+_CHUNK_BYTES = 8 * 2**20  # of float32 numbers at a time: fewer pay for more calls, more fall out of the cache
+_STEPS = 20  # picks between two looks at who was in doubt
+_WORTH_A_THREAD = 20  # classes; with fewer, threads wait for each other at every call
 
 
-def herd(features: NDArray[np.floating], groups: Sequence[IntArray], limit: int | None = None) -> list[IntArray]:
+def herd(
+    features: NDArray[np.floating], groups: Sequence[IntArray], limit: int | None = None, threads: int = 1
+) -> list[IntArray]:
     """Rank every group of positions by herding on unit features, best first; `limit` ends each ranking early."""
     if not np.isfinite(features).all():
         raise ValueError("features hold NaN or infinity: training has diverged")
-    ranked: list[IntArray] = [np.empty(0, np.int64)] * len(groups)
-    for chunk in _chunks([len(group) for group in groups], features.shape[1]):
+
+    def picks(chunk: list[int]) -> IntArray:
         members = np.stack([groups[index] for index in chunk])  # (classes, n)
-        picks = herd_exact(_on_grid(features[members]), limit)
-        for index, order in zip(chunk, picks, strict=True):
-            ranked[index] = groups[index][order]
+        return herd_exact(_on_grid(features[members]), limit)
+
+    chunks = list(_chunks([len(group) for group in groups], features.shape[1], threads))
+    ranked: list[IntArray] = [np.empty(0, np.int64)] * len(groups)
+    with ThreadPoolExecutor(threads) as pool:
+        for chunk, orders in zip(chunks, pool.map(picks, chunks), strict=True):
+            for index, order in zip(chunk, orders, strict=True):
+                ranked[index] = groups[index][order]
     return ranked
 
 
@@ -34,32 +44,65 @@ def herd_exact(units: FloatArray, limit: int | None = None) -> IntArray:
     Pick k maximises v . (k T - n S), T the class's sum and S that of the picks before: for unit features the running
     mean nearest to the class mean. Ties go to the lower position.
 
-    Scores of all samples are made in float32. Who leads by more than their errors can be is best; else exact sums
-    decide.
+    Scores of all samples are made in float32. Who leads by more than their errors can be is best; where someone does
+    not, which is looked at after every few picks, exact sums decide.
     """
-    classes, n, width = units.shape
+    rough = _RoughHerding(units)
+    classes, n, _ = units.shape
     picks = np.empty((classes, n if limit is None else min(n, limit)), np.int64)
-    total = units.sum(axis=1)
-    mean, chosen = total / n, np.zeros_like(total)
-    columns = np.ascontiguousarray(units.swapaxes(1, 2), np.float32)  # (classes, d, n): its products are the fastest
-    score, taken = np.empty((classes, n), np.float32), np.zeros((classes, n), np.float32)
-    rows, scores, gone, first = units.reshape(-1, width), score.reshape(-1), taken.reshape(-1), np.arange(classes) * n
-    rough, fine = _doubts(units, mean)
-    for k in range(picks.shape[1]):
-        aim = (k + 1) * mean - chosen
-        np.matmul(aim[:, None].astype(np.float32), columns, out=score[:, None])
-        score += taken
-        best = first + score.argmax(axis=1)
-        lead = scores[best]
-        scores[best] = -np.inf
-        lead -= scores[first + score.argmax(axis=1)]
-        doubt = rough * np.sqrt(np.einsum("cd,cd->c", aim, aim)) + (k + 1) * fine
-        for unsure in np.flatnonzero(lead <= doubt):
-            best[unsure] = first[unsure] + _exact_best(units[unsure], total[unsure], picks[unsure, :k])
-        picks[:, k] = best - first
-        gone[best] = -np.inf
-        chosen += rows[best]
+    for start in range(0, picks.shape[1], _STEPS):
+        steps = np.arange(start, min(start + _STEPS, picks.shape[1]))
+        picks[:, steps], in_doubt = rough.go_on(steps)
+        for one in np.flatnonzero(in_doubt.any(axis=1)):
+            before, wrong = picks[one].copy(), False
+            for k, doubted in zip(steps, in_doubt[one], strict=True):
+                if doubted or wrong:  # what follows a wrong pick is wrong too
+                    picks[one, k] = _exact_best(units[one], rough.total[one], picks[one, :k])
+                    wrong = wrong or picks[one, k] != before[k]
+            if wrong:
+                rough.set_right(one, picks[one, : steps[-1] + 1])
     return picks
+
+
+class _RoughHerding:
+    """Picks of all classes by scores in float32, and whose lead is within what these can be off by."""
+
+    def __init__(self, units: FloatArray) -> None:
+        classes, n, width = units.shape
+        self.total = units.sum(axis=1)
+        self._units, self._mean, self._chosen = units, self.total / n, np.zeros_like(self.total)
+        # (classes, d, n): its products are the fastest. One more row takes who is picked out of the running.
+        self._columns = np.zeros((classes, width + 1, n), np.float32)
+        self._columns[:, :width] = units.swapaxes(1, 2)
+        self._first = np.arange(classes) * n  # of each class, among the samples of all
+        self._last_row = np.arange(classes) * (width + 1) * n + width * n  # of each class, among all numbers
+        self._scores = np.empty((_STEPS, classes, n), np.float32)
+        self._aims = np.ones((_STEPS, classes, width + 1), np.float32)
+        self._by_length, self._by_step = _doubts(units, self._mean)
+
+    def go_on(self, steps: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Picks number `steps`, and where they are in doubt; both (classes, steps)."""
+        samples, numbers = self._units.reshape(-1, self._units.shape[2]), self._columns.reshape(-1)
+        scores, aims = self._scores[: len(steps)], self._aims[: len(steps)]
+        picks = np.empty(scores.shape[:2], np.int64)
+        for k, score, aim, best in zip(steps.tolist(), scores, aims, picks, strict=True):
+            aim[:, :-1] = (k + 1) * self._mean - self._chosen
+            np.matmul(aim[:, None], self._columns, out=score[:, None])
+            score.argmax(axis=1, out=best)
+            numbers[self._last_row + best] = -np.inf
+            self._chosen += samples[self._first + best]
+        winners = picks + np.arange(picks.size).reshape(picks.shape) * scores.shape[2]
+        leads = scores.reshape(-1)[winners]
+        scores.reshape(-1)[winners] = -np.inf
+        leads -= scores.max(axis=2)
+        lengths = np.sqrt(np.einsum("kcd,kcd->kc", aims[:, :, :-1], aims[:, :, :-1], dtype=np.float64))
+        return picks.T, (leads <= self._by_length * lengths + (steps[:, None] + 1) * self._by_step).T
+
+    def set_right(self, one: np.intp, picked: IntArray) -> None:
+        """Go on from these picks of a class."""
+        self._columns[one, -1] = 0
+        self._columns[one, -1, picked] = -np.inf
+        self._chosen[one] = self._units[one, picked].sum(axis=0)
 
 
 def _exact_best(units: FloatArray, total: FloatArray, picked: IntArray) -> int:
@@ -81,13 +124,14 @@ def _doubts(units: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray
     return 2 * (width + 4) * _ROUGH * 1.01 * reach, 2 * (n + width) * _FINE * reach * length
 
 
-def _chunks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Indices of groups of equal size, together as many as their features may fill a chunk."""
+def _chunks(sizes: Sequence[int], width: int, threads: int) -> Iterator[list[int]]:
+    """Indices of groups of equal size, together as many as may fill a chunk, and chunks for all threads."""
     for size in sorted(set(sizes) - {0}):
         alike = [index for index, other in enumerate(sizes) if other == size]
-        step = max(1, _CHUNK_BYTES // max(1, 4 * size * width))
-        for start in range(0, len(alike), step):
-            yield alike[start : start + step]
+        full = max(1, _CHUNK_BYTES // (4 * size * (width + _STEPS)))
+        busy = max(1, min(threads, len(alike) // _WORTH_A_THREAD))
+        parts = busy * -(-len(alike) // (busy * full))
+        yield from (alike[part::parts] for part in range(parts))
 
 
 def _on_grid(features: NDArray[np.floating]) -> FloatArray:

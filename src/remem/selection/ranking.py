@@ -11,8 +11,8 @@ from remem.selection.herding import herd
 from remem.selection.uniform import shuffle
 from remem.types import IntArray
 
-# (features (n, d), groups of positions, one per class, random stream) -> each group's positions, best first
-Rank = Callable[[NDArray[np.floating], Sequence[IntArray], np.random.Generator], list[IntArray]]
+# (features (n, d), groups of positions, one per class, random stream, threads) -> each group's positions, best first
+Rank = Callable[[NDArray[np.floating], Sequence[IntArray], np.random.Generator, int], list[IntArray]]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class SelectionEntry:
 
 SELECTIONS: Registry[SelectionEntry] = Registry("selection")
 SELECTIONS.add(
-    "herding", SelectionEntry("nearest running mean, greedily (iCaRL)", lambda f, groups, _: herd(f, groups))
+    "herding",
+    SelectionEntry(
+        "nearest running mean, greedily (iCaRL)", lambda f, groups, _, threads: herd(f, groups, threads=threads)
+    ),
 )
-SELECTIONS.add("uniform", SelectionEntry("at random", lambda _, groups, rng: shuffle(groups, rng)))
+SELECTIONS.add("uniform", SelectionEntry("at random", lambda _, groups, rng, __: shuffle(groups, rng)))
