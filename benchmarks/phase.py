@@ -32,14 +32,14 @@ BATCH = 128
 MOST_TURNS = 100  # epochs of the schedule; who asks stops long before
 
 
-def prepared_run(threads: int, epochs: int, seed: int = 0, base: int = 50) -> Prepared:
+def prepared_run(threads: int, epochs: int, seed: int = 0, base: int = 50, precision: str = "auto") -> Prepared:
     keys: dict[str, Any] = {
         "seed": seed,
         "data": {"name": "cifar100", "image_size": 32},
         "scenario": {"order": "lucir", "base_classes": base, "phases": (100 - base) // 10},
         "method": {"name": "icarl"},
         "net": {"name": "resnet32"},
-        "train": {"batch_size": BATCH, "epochs": epochs, "threads": threads},
+        "train": {"batch_size": BATCH, "epochs": epochs, "threads": threads, "precision": precision},
         "finetune": {"epochs": 0},
     }
     return prepare(compose(keys))

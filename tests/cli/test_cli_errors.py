@@ -21,6 +21,8 @@ MISTAKES = {
     "setting": (["--set", "train.epoch=5"], "train.epoch: no such setting; did you mean 'train.epochs'?"),
     "no value": (["--set", "train.epochs"], "--set: 'train.epochs' given, expected key=value such as train.epochs=5"),
     "text for a number": (["--set", "train.epochs=few"], "train.epochs: 'few' given; "),
+    "truth for a number": (["--set", "train.epochs=true"], "train.epochs: True given; input should be neither"),
+    "truth for a number or none": (["--set", "scenario.base_classes=false"], "scenario.base_classes: False given; "),
     "budget": (["--budget", "5"], "budget: 5 samples are less than one for each of the 6 classes of phases 0 to 2"),
     "no budget": (["--budget", "lots"], "'lots' is not a budget"),
     "phases": (["--phases", "9"], "phases: 9 given; expected at most 3, the classes left after phase 0's 3"),

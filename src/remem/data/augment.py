@@ -10,11 +10,12 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from remem.data.source import Look
 from remem.errors import InputError
+from remem.settings import Settings
 
 KINDS = ("none", "crop", "resized-crop")
 AREA = (0.08, 1.0)  # of the picture that a resized crop covers
@@ -22,10 +23,8 @@ RATIO = (3 / 4, 4 / 3)  # width : height of a resized crop
 ATTEMPTS = 10  # boxes drawn before a resized crop falls back to the middle of the picture
 
 
-class AugmentSettings(BaseModel):
+class AugmentSettings(Settings):
     """What a user may say about augmentation; what is left open follows the data set."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["auto", "none", "crop", "resized-crop"] = "auto"
     pad: int | None = Field(default=None, ge=0, le=4096)

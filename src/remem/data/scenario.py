@@ -4,20 +4,18 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from remem.data.bank import Bank
 from remem.data.orders import class_order
 from remem.data.source import Dataset, DataSettings, Look
 from remem.errors import InputError
 from remem.seeding import Streams
+from remem.settings import Settings
 from remem.types import IntArray, Phase, Samples
 
 
-class ScenarioSettings(BaseModel):
+class ScenarioSettings(Settings):
     """How classes are spread over phases (protocol 1)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     phases: int = 5  # N, the incremental ones: there are N + 1 with phase 0
     base_classes: int | None = (

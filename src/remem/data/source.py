@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from remem.errors import DamagedFileError
+from remem.settings import Settings
 from remem.types import IntArray, Values
 
 
@@ -52,10 +53,8 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
 
-class DataSettings(BaseModel):
+class DataSettings(Settings):
     """Which data set, where it lies, and how it is read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = "glyphs"
     root: Path | None = None

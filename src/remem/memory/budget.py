@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator
+from pydantic import Field, StrictInt, field_validator
 
 from remem.errors import InputError
+from remem.settings import Settings
 
 LARGEST = 2**62  # row numbers and totals are 64-bit whole numbers
 EXEMPLARS_PER_CLASS = 20  # protocol 1: the default exemplar part E is 20 x all classes of the scenario
@@ -50,10 +51,8 @@ class Budget:
         return self.exemplars if self.kind == "fixed" else self.amount * old_classes
 
 
-class MemorySettings(BaseModel):
+class MemorySettings(Settings):
     """The `memory` section of a config."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: StrictInt | str | None = None
     exemplars: int | None = Field(default=None, ge=1, le=LARGEST)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from remem.methods.describe import Described
@@ -14,6 +13,7 @@ from remem.nets.heads import HeadSettings
 from remem.nets.network import Network
 from remem.registry import Registry
 from remem.seeding import Streams
+from remem.settings import Settings
 from remem.types import IntArray, Samples, Values
 
 Describe = Callable[[Samples], Described]
@@ -24,10 +24,8 @@ Regime = Literal["budget", "none", "all"]
 """What of the past is held: a share of the budget, nothing (exemplar-free), or everything (the upper line)."""
 
 
-class MethodSettings(BaseModel):
+class MethodSettings(Settings):
     """Settings that every method has."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = "icarl"
 

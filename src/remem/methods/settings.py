@@ -2,22 +2,22 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from remem.settings import Settings
 
 Schedule = Literal["constant", "step", "cosine", "one-cycle"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
-class TrainSettings(BaseModel):
+class TrainSettings(Settings):
     """How a phase is trained, whatever the method."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(default=15, ge=1)
     epochs_later: int | None = Field(default=None, ge=1)  # of phases 1..N; None: the same
     batch_size: int = Field(default=128, ge=2)
     optimizer: str = "sgd"  # any optimiser of torch.optim, by its name in lower case
-    options: dict[str, Any] = {}  # further arguments of an optimiser other than SGD
+    options: dict[str, Any] = Field(default_factory=dict)  # further arguments of an optimiser other than SGD
     rate: float = Field(default=0.2, gt=0)  # peak learning rate of phase 0
     rate_later: float = Field(default=0.1, gt=0)  # peak learning rate of phases 1..N
     momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -40,10 +40,8 @@ class TrainSettings(BaseModel):
         return self.epochs if phase == 0 or self.epochs_later is None else self.epochs_later
 
 
-class FinetuneSettings(BaseModel):
+class FinetuneSettings(Settings):
     """The balanced fine-tuning that ends phases 1..N (protocol 2.7)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: int = Field(default=20, ge=0)  # 0 switches it off
     rate_factor: float = Field(default=0.1, gt=0)  # of the phase's peak rate

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from remem.errors import InputError
 from remem.registry import Registry
+from remem.settings import Settings
 
 Count = Annotated[int, Field(ge=1, le=65536)]
 
@@ -29,10 +30,8 @@ class Output(NamedTuple):
     logits: Tensor  # (n, C) as the loss takes them
 
 
-class NetSettings(BaseModel):
+class NetSettings(Settings):
     """Which backbone, and what differs from its own defaults (None: the default of that backbone)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = "auto"  # `small` for images, `mlp` for vectors
     width: Count | None = None  # channels of the first stage; for `mlp` the number of features

@@ -8,16 +8,15 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from remem.registry import Registry
+from remem.settings import Settings
 
 
-class HeadSettings(BaseModel):
+class HeadSettings(Settings):
     """Which classifier, and its constants."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = "cosine"
     scale: float = 1.0  # initial value of the learned scale (sigma of LUCIR, eta of PODNet)

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from remem.policies.rmm import Choice, TwoLevelPolicy
+from remem.settings import Settings
 
 
-class ReinforceSettings(BaseModel):
+class ReinforceSettings(Settings):
     """Learning rates, epochs, and what rewards are compared with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rate_eta: float = Field(default=0.02, gt=0)  # beta_1
     rate_phi: float = Field(default=0.02, gt=0)  # beta_2

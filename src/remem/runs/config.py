@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
+from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, field_validator
 
 from remem.data.augment import AugmentSettings
 from remem.data.scenario import ScenarioSettings
@@ -18,16 +18,15 @@ from remem.methods.method import MethodSettings
 from remem.methods.settings import FinetuneSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.contract import NetSettings
+from remem.settings import Settings
 
 Tree = dict[str, Any]
 Section = TypeVar("Section", bound=BaseModel)
 PRESETS = ("small", "paper")
 
 
-class RunConfig(BaseModel):
+class RunConfig(Settings):
     """One class-incremental run, whole."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = Field(default=0, ge=0)
     preset: str = "small"

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from remem.errors import InputError
 from remem.rl.paths import Fidelity
 from remem.rl.reinforce import ReinforceSettings
 from remem.runs.config import RunConfig, Tree, compose, merged, read_section
+from remem.settings import Settings
 
 
 class LearnSettings(ReinforceSettings):
@@ -71,10 +72,8 @@ class LearnSettings(ReinforceSettings):
         return [number % self.pool if self.pool else number for number in range(first, first + self.tasks)]
 
 
-class LearnConfig(BaseModel):
+class LearnConfig(Settings):
     """A target as a run would meet it, and how a policy for it is learned."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: RunConfig
     learn: LearnSettings = LearnSettings()

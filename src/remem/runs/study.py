@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from remem.errors import InputError
 from remem.policies.policy import policy_folder
@@ -16,6 +16,7 @@ from remem.runs.build import with_absolute_paths
 from remem.runs.config import RunConfig, Tree, compose, merged, nested, read_section, read_toml, shipped_configs
 from remem.runs.learning import LearnConfig, LearnSettings, read_learn_settings
 from remem.runs.study_policies import LEARNED, check_shared_settings, identity, learning_of, stand_in
+from remem.settings import Settings
 
 SEED, METHOD, PHASES, POLICY = "seed", "method.name", "scenario.phases", "policy"
 OWN_AXES = {SEED: "seeds", METHOD: "methods", PHASES: "phases", POLICY: "policies"}
@@ -23,17 +24,15 @@ PATHS = ("data.name", "data.root", "scenario.order")  # settings that may be pat
 LONGEST_NAME = 200  # file systems end at 255
 
 
-class StudySettings(BaseModel):
+class StudySettings(Settings):
     """The `study` section: the values of every axis; an axis that is not given has the one value of the run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     methods: tuple[str, ...] | None = Field(default=None, min_length=1)
     policies: tuple[str, ...] | None = Field(default=None, min_length=1)  # the first is what others are compared with
     phases: tuple[int, ...] | None = Field(default=None, min_length=1)
     seeds: tuple[int, ...] | None = Field(default=None, min_length=1)
     order_by_seed: bool = False  # seed K also has the class order seed:K
-    vary: dict[str, tuple[Any, ...]] = {}  # any other setting by its dotted name: its values
+    vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)  # any other setting by its dotted name: its values
 
     @model_validator(mode="after")
     def _are_axes(self) -> "StudySettings":
