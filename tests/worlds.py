@@ -19,6 +19,9 @@ from remem.runs.results import phase_entry
 from remem.runs.single import silent
 from remem.types import Phase, PhaseResult
 
+NO_REPLAY = {"method": {"name": "finetune", "replay": False}}
+UNEVEN = {"scenario": {"phases": 3, "base_classes": 2}}  # six classes: 2, then 2, 1 and 1
+
 QUICK: dict[str, Any] = {
     "seed": 3,
     "scenario": {"phases": 2, "base_classes": 2, "order": "natural"},

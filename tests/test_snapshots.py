@@ -1,0 +1,136 @@
+"""Snapshots of an episode: an exact copy, and whoever takes it over goes on bit for bit, in a new process too."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import worlds
+from remem.episode import Snapshot
+from remem.runs.checkpoint import load_snapshot, save_snapshot
+from remem.types import Action
+from worlds import NO_REPLAY, UNEVEN, blobs, facts_of, opened, pictures, play, ready, same_tensors
+
+WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
+    "vectors": (blobs, {}, False),
+    "pictures": (pictures, {"augment": {"brightness": 0.2}}, False),
+    "stream of pictures": (pictures, {"memory": {"selection": "uniform"}, "policy": "fixed-0.4"}, True),
+    "sigmoid, clamped": (blobs, {"method": {"loss": "sigmoid"}, "policy": "fixed-0.9", "memory": {"budget": 7}}, False),
+    "no replay": (blobs, NO_REPLAY, False),
+    "joint": (pictures, {"method": {"name": "joint"}}, False),
+    "momentum-free": (blobs, {"train": {"optimizer": "adamw", "rate": 0.01, "rate_later": 0.01}}, True),
+}
+
+
+def whole(name: str) -> tuple[list[dict[str, Any]], list[Snapshot]]:
+    """A run that is never stopped: the facts of every phase and the snapshot after it."""
+    build, layer, owned = WORLDS[name]
+    prepared = ready(build(), UNEVEN, layer)
+    episode = opened(prepared)
+    facts, snapshots = [], []
+    for phase in prepared.scenario.phases:
+        facts += [facts_of(result) for result in play(episode, prepared, stop=phase.index + 1, owned=owned)]
+        snapshots.append(episode.snapshot())
+    return facts, snapshots
+
+
+def continued(name: str, snapshot: Snapshot) -> tuple[list[dict[str, Any]], Snapshot]:
+    """A fresh episode that takes the snapshot over and plays what is left."""
+    build, layer, owned = WORLDS[name]
+    prepared = ready(build(), UNEVEN, layer)
+    episode = opened(prepared)
+    episode.restore(snapshot)
+    return [facts_of(result) for result in play(episode, prepared, owned=owned)], episode.snapshot()
+
+
+def assert_same(one: Snapshot, other: Snapshot) -> None:
+    assert json.loads(json.dumps(one.facts)) == json.loads(json.dumps(other.facts))
+    assert same_tensors(one.tensors, other.tensors)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_restored_episode_goes_on_exactly(name: str, tmp_path: Path) -> None:
+    facts, snapshots = whole(name)
+    assert len(facts) == 4
+    for phase, snapshot in enumerate(snapshots):
+        save_snapshot(tmp_path / "snapshot", snapshot)
+        loaded = load_snapshot(tmp_path / "snapshot")
+        assert_same(loaded, snapshot)
+        rest, last = continued(name, loaded)
+        assert rest == facts[phase + 1 :]
+        assert_same(last, snapshots[-1])
+
+
+def test_a_snapshot_does_not_change_while_the_episode_goes_on(tmp_path: Path) -> None:
+    prepared = ready(blobs(), UNEVEN)
+    episode = opened(prepared)
+    play(episode, prepared, stop=2, owned=True)
+    snapshot = episode.snapshot()
+    save_snapshot(tmp_path / "then", snapshot)
+    play(episode, prepared, owned=True)
+    assert_same(snapshot, load_snapshot(tmp_path / "then"))
+
+
+def test_one_episode_can_go_back_and_take_another_way() -> None:
+    """The tree of prefixes needs this: restore in the same object, act differently, restore, act the same."""
+    prepared = ready(blobs(), UNEVEN)
+    phases, episode = prepared.scenario.phases, opened(prepared)
+    episode.advance(phases[0], None)
+    snapshot = episode.snapshot()
+    seen = []
+    for tenths in (3, 8, 3):
+        result = episode.advance(phases[1], Action(old_tenths=tenths))
+        seen.append((facts_of(result), episode.learner.state()))
+        episode.restore(snapshot)
+    assert seen[0][0] == seen[2][0]
+    assert same_tensors(seen[0][1], seen[2][1])
+    assert seen[0][0]["held_old"] != seen[1][0]["held_old"]
+
+
+def test_owned_rows_travel_with_the_snapshot() -> None:
+    _, snapshots = whole("stream of pictures")
+    rows = snapshots[1].tensors["memory/rows"].tolist()
+    assert sorted(snapshots[1].tensors["owned/rows"].tolist()) == sorted(rows)
+    assert snapshots[1].tensors["owned/values"].shape == (40, 8, 8, 3)
+
+
+ELSEWHERE = """
+import json, sys
+from pathlib import Path
+from test_snapshots import continued
+from remem.runs.checkpoint import load_snapshot, save_snapshot
+
+folder = Path(sys.argv[1])
+for name, phase in json.loads((folder / "jobs.json").read_text()):
+    facts, last = continued(name, load_snapshot(folder / f"{name} {phase}"))
+    (folder / f"{name} {phase}.json").write_text(json.dumps(facts))
+    save_snapshot(folder / f"{name} {phase} end", last)
+"""
+
+
+def test_a_new_process_goes_on_exactly(tmp_path: Path) -> None:
+    runs = {name: whole(name) for name in WORLDS}
+    jobs = [(name, phase) for name in WORLDS for phase in range(3)]
+    for name, phase in jobs:
+        save_snapshot(tmp_path / f"{name} {phase}", runs[name][1][phase])
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    environment = {**os.environ, "PYTHONPATH": str(Path(worlds.__file__).parent)}
+    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name, phase in jobs:
+        facts, snapshots = runs[name]
+        assert json.loads((tmp_path / f"{name} {phase}.json").read_text()) == json.loads(json.dumps(facts[phase + 1 :]))
+        assert_same(load_snapshot(tmp_path / f"{name} {phase} end"), snapshots[-1])
+
+
+def test_snapshots_hold_no_more_than_is_held() -> None:
+    """Row numbers, weights and counters: no pictures of the source, whatever was seen before."""
+    _, snapshots = whole("pictures")
+    assert {name.partition("/")[0] for name in snapshots[-1].tensors} == {"network", "memory", "judged"}
+    assert len(snapshots[-1].tensors["memory/rows"]) == 40
+    json.dumps(snapshots[-1].facts)
