@@ -41,6 +41,18 @@ def test_the_resolved_settings_have_no_auto(dataset: Any) -> None:
     assert (config.memory.exemplars, config.memory.budget) == (120, 120 + 2 * per_class)
 
 
+@pytest.mark.parametrize(
+    ("given", "cores", "devices", "taken"), [(0, 8, 1, 8), (0, 8, 3, 2), (0, 1, 1, 1), (0, 64, 1, 16), (5, 2, 1, 5)]
+)
+def test_a_run_takes_all_cores_if_it_is_told_to(
+    given: int, cores: int, devices: int, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remem.runs.build.usable_cores", lambda: cores)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    config = ready(blobs(), {"train": {"threads": given, "devices": devices}}).config
+    assert config.train.threads == taken
+
+
 def test_augmentation_is_resolved_as_it_is_done() -> None:
     images = ready(pictures()).config.augment
     assert (images.kind, images.pad, images.flip) == ("crop", 1, True)

@@ -47,6 +47,13 @@ def test_every_combination_is_a_run_with_its_own_settings() -> None:
     assert (run.policy, run.learning) == ("static", None)
 
 
+def test_runs_side_by_side_leave_each_other_the_cores() -> None:
+    for given, taken in ((0, 1), (3, 3)):
+        study = planned({"policies": ["static", "rmm-learned"]}, train={"threads": given})
+        assert [run.config.train.threads for run in study.runs] == [taken, taken]
+        assert [learning.target.train.threads for learning in study.learnings.values()] == [taken]
+
+
 def test_seeds_can_bring_their_own_class_order() -> None:
     seeds = planned({"seeds": [0, 3], "order_by_seed": True}).runs
     assert [(run.config.seed, run.config.scenario.order) for run in seeds] == [(0, "seed:0"), (3, "seed:3")]

@@ -34,7 +34,7 @@ class TrainSettings(Settings):
     devices: int = Field(default=1, ge=1)
     strategy: str = "auto"
     precision: Precision = "auto"
-    threads: int = Field(default=1, ge=1, le=1024)
+    threads: int = Field(default=1, ge=0, le=1024)  # 0: all cores; in a study or a learning 1, runs share the cores
 
     def epochs_of(self, phase: int) -> int:
         return self.epochs if phase == 0 or self.epochs_later is None else self.epochs_later

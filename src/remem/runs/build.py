@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from remem.data.augment import plan_for
 from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, build_scenario
+from remem.data.threads import usable_cores
 from remem.episode import Episode
 from remem.errors import InputError
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
@@ -32,6 +33,7 @@ from remem.runs.heap import keep_freed_memory
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
 
+MOST_THREADS = 16  # that a run takes unless it is told to: a batch is not enough work for more
 FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
@@ -156,14 +158,16 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
         raise InputError(
             f"train.devices: {train.devices} processes given, expected at most the {cores} cores of this CPU"
         )
+    threads = train.threads or max(1, min(MOST_THREADS, usable_cores() // train.devices))
     strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
     plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
     net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})
     if budget.kind == "fixed":
         memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
+    decided = {"device": device, "precision": precision, "strategy": strategy, "threads": threads}
     return config.model_copy(
         update={
-            "train": train.model_copy(update={"device": device, "precision": precision, "strategy": strategy}),
+            "train": train.model_copy(update=decided),
             "augment": config.augment.model_copy(update={"kind": plan.kind, "pad": plan.pad, "flip": plan.flip}),
             "net": net,
             "memory": memory,

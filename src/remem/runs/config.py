@@ -74,6 +74,13 @@ def compose(*layers: Mapping[str, Any]) -> RunConfig:
     return validate(merged(load_preset(name, given), given))
 
 
+def beside_others(config: RunConfig) -> RunConfig:
+    """As one of many runs: it does not take all cores, and computes the same however many run at once."""
+    if config.train.threads:
+        return config
+    return config.model_copy(update={"train": config.train.model_copy(update={"threads": 1})})
+
+
 def validate(tree: Mapping[str, Any]) -> RunConfig:
     """Settings from a tree; the first thing wrong becomes one line that names the field."""
     try:

@@ -13,7 +13,7 @@ from remem.policies.learned import Learned
 from remem.rl.paths import TaskKey
 from remem.runs.build import limit_threads, with_absolute_paths
 from remem.runs.checkpoint import write_atomically
-from remem.runs.config import validate
+from remem.runs.config import beside_others, validate
 from remem.runs.course import CHECKPOINT, LOG, Course, Report
 from remem.runs.crew import Crew
 from remem.runs.folder import alone_in, require_same
@@ -70,7 +70,8 @@ def settled(config: LearnConfig) -> LearnConfig:
         name = with_absolute_paths(config.on_source).data.name
         learn = learn.model_copy(update={"source": f"{kind}:{name}"})
     none = {"policy": "static", "policy_sha256": None, "sample_actions": False}
-    return LearnConfig(target=with_absolute_paths(config.target).model_copy(update=none), learn=learn)
+    target = beside_others(with_absolute_paths(config.target)).model_copy(update=none)
+    return LearnConfig(target=target, learn=learn)
 
 
 def read_learning(out: Path, root: Path | None = None) -> tuple[LearnConfig, str]:

@@ -13,7 +13,17 @@ from pydantic import Field, model_validator
 from remem.errors import InputError
 from remem.policies.policy import policy_folder
 from remem.runs.build import with_absolute_paths
-from remem.runs.config import RunConfig, Tree, compose, merged, nested, read_section, read_toml, shipped_configs
+from remem.runs.config import (
+    RunConfig,
+    Tree,
+    beside_others,
+    compose,
+    merged,
+    nested,
+    read_section,
+    read_toml,
+    shipped_configs,
+)
 from remem.runs.learning import LearnConfig, LearnSettings, read_learn_settings
 from remem.runs.study_policies import LEARNED, check_shared_settings, identity, learning_of, stand_in
 from remem.settings import Settings
@@ -149,7 +159,7 @@ def _grid(axes: Sequence[Axis], settings: StudySettings, base: Tree) -> Iterator
         if settings.order_by_seed:
             values["scenario.order"] = f"seed:{values[SEED]}"
         try:
-            config = compose(base, *(nested(key, value) for key, value in values.items()))
+            config = beside_others(compose(base, *(nested(key, value) for key, value in values.items())))
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         yield StudyRun(name, place, config, policy)
