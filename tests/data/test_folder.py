@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from remem.data import folder as module
 from remem.data.datasets import DataSettings, check_dataset, load_dataset
 from remem.data.decoded import DecodedSource
 from remem.data.folder import FolderSource
+from remem.data.images import decode
 from remem.errors import DamagedFileError, InputError
 
 
@@ -63,6 +65,30 @@ def test_lazy_and_cached_rows_are_equal(tmp_path: Path) -> None:
     assert np.array_equal(cached.test.read(rows), lazy.test.read(rows))
     assert not np.array_equal(cached.test.read(rows), cached.train.read(rows))
     assert cached.train.fingerprint == lazy.train.fingerprint != cached.test.fingerprint
+
+
+@pytest.mark.parametrize(("limit", "by_threads"), [(10**9, False), (0, True)])
+def test_large_files_are_decoded_by_threads_tiny_ones_are_not(
+    limit: int, by_threads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = set[str]()
+
+    def noted(path: Path, size: int) -> np.ndarray:
+        names.add(threading.current_thread().name)
+        return decode(path, size)
+
+    monkeypatch.setattr(module, "TINY_BYTES", limit)
+    monkeypatch.setattr(module, "decode", noted)
+    root = tree(tmp_path / "set")
+    values = load_dataset(settings(root, image_size=8, cache=False)).train.read(np.arange(12))
+    paths = [
+        root / "train" / name / file
+        for name in ("Ant", "bee", "cat")
+        for file in sorted(os.listdir(root / "train" / name))
+    ]
+    assert np.array_equal(values, [decode(path, 8) for path in paths])
+    assert all(name.startswith("files") for name in names) is by_threads
+    assert (threading.current_thread().name in names) is not by_threads
 
 
 def test_second_load_decodes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from remem.types import IntArray, Values
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 LARGEST_SIZE = 224  # unless the user asks for more
+TINY_BYTES = 8192  # of a file: below it threads wait for the interpreter longer than they decode
 HASHED = 4096  # names put into a digest at a time
 DECODER = "rgb, centre square, bilinear, 1"  # counted up when `decode` gives other pixels than before
 
@@ -55,17 +56,19 @@ class Files:
 
 
 class FolderSource:
-    """Decodes on every read, by several threads; of each file its name and label stay in memory."""
+    """Decodes on every read, by several threads if files are large; of each its name and label stay in memory."""
 
     def __init__(self, files: Files, size: int) -> None:
         self._folder, self._names = files.folder, files.names
         self.labels = files.labels
         self.shape = (size, size, 3)
+        self._tiny = bool(np.median(files.stamps[:, 0]) < TINY_BYTES) if len(files.stamps) else True
         self.fingerprint = hashlib.sha256(f"{files.digest} {self.shape} {DECODER}".encode()).hexdigest()
 
     def read(self, rows: IntArray) -> Values:
         values = np.empty((len(rows), *self.shape), dtype=np.uint8)
-        for place, image in enumerate(in_threads(self._decoded, rows.tolist())):
+        images = map(self._decoded, rows.tolist()) if self._tiny else in_threads(self._decoded, rows.tolist())
+        for place, image in enumerate(images):
             values[place] = image
         return values
 
