@@ -6,6 +6,7 @@ from collections.abc import Callable
 from benchmarks import accuracy, decoding, herding, pictures, step, table, tried, whole_runs, workers
 from benchmarks.table import Row
 from remem.runs.build import limit_threads
+from remem.runs.heap import keep_freed_memory
 
 PARTS: dict[str, Callable[[], list[Row]]] = {
     "herding": herding.rows,
@@ -30,6 +31,7 @@ def main() -> None:
         parser.error(f"no part '{unknown[0]}'; there are {', '.join(PARTS)}")
     if not options.write_docs or options.parts:
         limit_threads(1)
+        keep_freed_memory()  # as every run does
         for name in options.parts or [part for part in PARTS if part not in SLOW]:
             rows = PARTS[name]()
             print(table.text({name: rows}), flush=True)

@@ -13,7 +13,7 @@ from benchmarks.table import Row
 from benchmarks.timing import alternate, ratio
 from remem.data.folder import FolderSource, list_files
 from remem.data.images import decode
-from remem.data.threads import THREADS
+from remem.threads import THREADS
 
 FILES, BATCH = 128, 64
 

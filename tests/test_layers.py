@@ -8,7 +8,7 @@ import remem
 
 SOURCE = Path(remem.__file__).parent
 
-FOUNDATION = {"types", "registry", "seeding", "errors", "settings"}
+FOUNDATION = {"types", "registry", "seeding", "errors", "settings", "threads"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation"}
 LEARNING = FOUNDATION | SIBLINGS | {"methods"}
 ACTING = LEARNING | {"episode", "policies"}

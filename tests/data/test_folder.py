@@ -87,7 +87,7 @@ def test_large_files_are_decoded_by_threads_tiny_ones_are_not(
         for file in sorted(os.listdir(root / "train" / name))
     ]
     assert np.array_equal(values, [decode(path, 8) for path in paths])
-    assert all(name.startswith("files") for name in names) is by_threads
+    assert all(name.startswith("helper") for name in names) is by_threads
     assert (threading.current_thread().name in names) is not by_threads
 
 

@@ -16,8 +16,8 @@ from remem.data.decoded import DecodedSource
 from remem.data.images import decode, short_side
 from remem.data.names import Names
 from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, Source, cache_folder
-from remem.data.threads import in_threads
 from remem.errors import DamagedFileError, InputError
+from remem.threads import in_threads
 from remem.types import IntArray, Values
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")

@@ -15,7 +15,6 @@ from threadpoolctl import threadpool_limits
 from remem.data.augment import plan_for
 from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, build_scenario
-from remem.data.threads import usable_cores
 from remem.episode import Episode
 from remem.errors import InputError
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
@@ -32,6 +31,7 @@ from remem.runs.config import RunConfig
 from remem.runs.heap import keep_freed_memory
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
+from remem.threads import usable_cores
 
 MOST_THREADS = 16  # that a run takes unless it is told to: a batch is not enough work for more
 FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}

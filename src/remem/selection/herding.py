@@ -1,11 +1,11 @@
 """Herding (iCaRL, Alg. 4): rank samples so that every prefix has a mean close to the class mean; exact, ties too."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from remem.threads import in_threads
 from remem.types import IntArray
 
 FloatArray = NDArray[np.float64]
@@ -31,10 +31,10 @@ def herd(
 
     chunks = list(_chunks([len(group) for group in groups], features.shape[1], threads))
     ranked: list[IntArray] = [np.empty(0, np.int64)] * len(groups)
-    with ThreadPoolExecutor(threads) as pool:
-        for chunk, orders in zip(chunks, pool.map(picks, chunks), strict=True):
-            for index, order in zip(chunk, orders, strict=True):
-                ranked[index] = groups[index][order]
+    results = map(picks, chunks) if threads == 1 else in_threads(picks, chunks, threads=threads, block=1)
+    for chunk, orders in zip(chunks, results, strict=True):
+        for index, order in zip(chunk, orders, strict=True):
+            ranked[index] = groups[index][order]
     return ranked
 
 
@@ -72,8 +72,9 @@ class _RoughHerding:
         self.total = units.sum(axis=1)
         self._units, self._mean, self._chosen = units, self.total / n, np.zeros_like(self.total)
         # (classes, d, n): its products are the fastest. One more row takes who is picked out of the running.
-        self._columns = np.zeros((classes, width + 1, n), np.float32)
+        self._columns = np.empty((classes, width + 1, n), np.float32)
         self._columns[:, :width] = units.swapaxes(1, 2)
+        self._columns[:, width] = 0
         self._first = np.arange(classes) * n  # of each class, among the samples of all
         self._last_row = np.arange(classes) * (width + 1) * n + width * n  # of each class, among all numbers
         self._scores = np.empty((_STEPS, classes, n), np.float32)
@@ -83,6 +84,7 @@ class _RoughHerding:
     def go_on(self, steps: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
         """Picks number `steps`, and where they are in doubt; both (classes, steps)."""
         samples, numbers = self._units.reshape(-1, self._units.shape[2]), self._columns.reshape(-1)
+        picked = np.empty_like(self._chosen)
         scores, aims = self._scores[: len(steps)], self._aims[: len(steps)]
         picks = np.empty(scores.shape[:2], np.int64)
         for k, score, aim, best in zip(steps.tolist(), scores, aims, picks, strict=True):
@@ -90,7 +92,7 @@ class _RoughHerding:
             np.matmul(aim[:, None], self._columns, out=score[:, None])
             score.argmax(axis=1, out=best)
             numbers[self._last_row + best] = -np.inf
-            self._chosen += samples[self._first + best]
+            self._chosen += samples.take(self._first + best, axis=0, out=picked, mode="clip")  # clip: no copy of `out`
         winners = picks + np.arange(picks.size).reshape(picks.shape) * scores.shape[2]
         leads = scores.reshape(-1)[winners]
         scores.reshape(-1)[winners] = -np.inf

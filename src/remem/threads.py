@@ -1,4 +1,4 @@
-"""The same work on many files, by threads that live as long as the process. Pillow runs beside itself in them."""
+"""The same work on many things, by threads that live as long as the process: for what lets the interpreter go."""
 
 import os
 from collections import deque
@@ -8,8 +8,8 @@ from functools import cache
 from itertools import islice
 from typing import TypeVar
 
-BLOCK = 8  # files handed over at a time: one by one costs as much as opening them
-AHEAD = 2  # blocks under way for each thread: the rest of the files is not looked at yet
+BLOCK = 8  # handed over at a time: one by one costs as much as opening a file
+AHEAD = 2  # blocks under way for each thread: the rest is not looked at yet
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -25,21 +25,24 @@ THREADS = min(16, usable_cores())
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="files")
+    return ThreadPoolExecutor(threads, thread_name_prefix="helper")
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
 
 
-def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+def in_threads(
+    function: Callable[[S], T], items: Iterable[S], *, threads: int | None = None, block: int | None = None
+) -> Iterator[T]:
     """Results in the order of the items; the first item that raises ends it, and what has not begun never will."""
     left, waiting = iter(items), deque[Future[list[T]]]()
-    pool = _pool(THREADS)
+    threads, size = threads or THREADS, block or BLOCK
+    pool = _pool(threads)
     try:
         while True:
-            while len(waiting) < AHEAD * THREADS and (block := list(islice(left, BLOCK))):
-                waiting.append(pool.submit(_each, function, block))
+            while len(waiting) < AHEAD * threads and (some := list(islice(left, size))):
+                waiting.append(pool.submit(_each, function, some))
             if not waiting:
                 return
             yield from waiting.popleft().result()

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from remem.data import threads
-from remem.data.threads import in_threads
+from remem import threads
+from remem.threads import in_threads
 
 
 @pytest.fixture(autouse=True)
