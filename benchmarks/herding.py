@@ -45,7 +45,7 @@ def normalised(features: NDArray[np.float32], group: IntArray) -> NDArray[np.flo
     return units
 
 
-def rows(repeats: int = 9) -> list[Row]:
+def rows(repeats: int = 7) -> list[Row]:
     """All three begin with features as a network gives them, and have one thread, then two."""
     features = np.random.default_rng(0).standard_normal((CLASSES * SAMPLES, WIDTH)).astype(np.float32)
     groups = list(np.arange(CLASSES * SAMPLES).reshape(CLASSES, SAMPLES))
@@ -60,6 +60,7 @@ def rows(repeats: int = 9) -> list[Row]:
                 },
                 repeats,
                 time.perf_counter,
+                wake=0.3,
             )
         what = f"herding {CLASSES} x {SAMPLES} x {WIDTH}, {PICKS} each, {threads} thread{'s' * (threads > 1)}"
         wanted = ("at least 20x", "at least 2.5x") if threads == 2 else ("", "")

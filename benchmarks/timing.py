@@ -13,15 +13,23 @@ from benchmarks.table import Row
 
 
 def alternate(
-    sides: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.process_time
+    sides: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.process_time,
+    *,
+    wake: float = 0,
 ) -> dict[str, list[float]]:
     """Seconds of every side: all in turn, once to warm up and then `repeats` times.
 
-    Of the processor, unless told otherwise: waiting for a core that others use is no work.
+    Of the processor, unless told otherwise: waiting for a core that others use is no work. Before every time each
+    side works for `wake` seconds unmeasured: a core that slept while another side used one thread is slow at first.
     """
     times: dict[str, list[float]] = {name: [] for name in sides}
     for attempt in range(repeats + 1):
         for name, work in sides.items():
+            awake = time.perf_counter() + wake
+            while time.perf_counter() < awake:
+                work()
             started = clock()
             work()
             if attempt:
