@@ -76,13 +76,16 @@ def main() -> None:
         "entropy bonus, rates of 0.005": {"entropy": 0.05, "rate_eta": 0.005, "rate_phi": 0.005},
         "entropy bonus, rates of 0.1": {"entropy": 0.05, "rate_eta": 0.1, "rate_phi": 0.1},
         "entropy bonus, 40 epochs": {"entropy": 0.05, "epochs": 40},
-        "first layer as torch starts it": {"entropy": 0.05},
+        "torch's first layer": {},
+        "torch's first layer, entropy bonus": {"entropy": 0.05},
+        "torch's first layer, entropy bonus, 40 epochs": {"entropy": 0.05, "epochs": 40},
+        "torch's first layer, entropy bonus, rates of 0.1": {"entropy": 0.05, "rate_eta": 0.1, "rate_phi": 0.1},
     }
-    print(f"{'learning':<32} {'mean regret':>11} {'worst':>6}   ({seeds} seeds, points of average accuracy)")
+    print(f"{'learning':<48} {'mean regret':>11} {'worst':>6}   ({seeds} seeds, points of average accuracy)")
     for name, changes in kinds.items():
-        settings, plain = LearnSettings.model_validate(changes), name.startswith("first layer")
+        settings, plain = LearnSettings.model_validate(changes), name.startswith("torch")
         found = [regret(learned(tasks, settings, seed, plain_start=plain), tasks[0]) for seed in range(seeds)]
-        print(f"{name:<32} {fmean(found):>11.2f} {max(found):>6.2f}", flush=True)
+        print(f"{name:<48} {fmean(found):>11.2f} {max(found):>6.2f}", flush=True)
 
 
 if __name__ == "__main__":

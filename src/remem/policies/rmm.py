@@ -18,7 +18,7 @@ SHARES = tuple(range(1, 10))  # level 1 in phase 1, in tenths: the old share its
 CHANGES = (-1, 0, 1)  # level 1 later: its change
 SPLITS = tuple(range(1, 10))  # level 2: the harder half's part
 MIDDLE = 5
-STEEPNESS = 12.0  # of hidden units at the start; 5 learned almost as well in simulations, torch's own 0.6 did not
+STEEPNESS = 12.0  # of hidden units at the start; torch's own, 0.6, learns more slowly
 
 
 class Choice(NamedTuple):
@@ -134,8 +134,8 @@ class TwoLevelPolicy(nn.Module):
 def _spread(layer: nn.Linear) -> None:
     """Hidden units that turn within the states there are: inputs are fractions, a tenth apart.
 
-    With torch's own start they hardly tell an old share of 0.6 from one of 0.8. A policy then learns one change for all
-    states, climbs to 0.9 by it and never comes back (docs/policies.md, "Where learning starts").
+    With torch's own start they hardly tell an old share of 0.6 from one of 0.8 at first. Some policies then learn one
+    change for all states and need long to unlearn it (docs/policies.md, "Where learning starts").
     """
     with torch.no_grad():
         layer.weight.uniform_(-STEEPNESS, STEEPNESS)
