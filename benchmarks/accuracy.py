@@ -1,6 +1,6 @@
 """Final accuracy of one shortened incremental phase of `icarl`: ours, ours in fp32, and the customary pipeline.
 
-`python -m benchmarks.accuracy SEED` does one seed and prints a line of JSON.
+`python -m benchmarks.accuracy SEED [EPOCHS]` does one seed and prints a line of JSON.
 """
 
 import json
@@ -19,16 +19,16 @@ BASE_CLASSES, OLD_EACH, NEW_EACH, EPOCHS = 10, 40, 150, 10
 READOUTS = ("head", "nearest mean")
 
 
-def readouts(seed: int) -> dict[str, tuple[float, float]]:
+def readouts(seed: int, epochs: int = EPOCHS) -> dict[str, tuple[float, float]]:
     """All three from the same phase 0, which is trained in fp32, on the same samples; all are read out in fp32."""
-    first = prepared_run(1, EPOCHS, seed, BASE_CLASSES, "fp32")
+    first = prepared_run(1, epochs, seed, BASE_CLASSES, "fp32")
     beginner = Ours(first)
     beginner.learner.fit(first.scenario.phases[0], held(first, NEW_EACH, 0), first.scenario.bank)
     weights = beginner.learner.state()
     samples = held(first, OLD_EACH, NEW_EACH)
     trained = {}
     for name, precision in (("ours", "auto"), ("fp32", "fp32")):
-        ours = Ours(prepared_run(1, EPOCHS, seed, BASE_CLASSES, precision))
+        ours = Ours(prepared_run(1, epochs, seed, BASE_CLASSES, precision))
         ours.fit(weights, samples)
         trained[name] = ours.learner.state()
     plain = Customary(first, weights, samples, seed)
@@ -64,4 +64,4 @@ def rows(seeds: int = SEEDS) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(readouts(int(sys.argv[1]))))
+    print(json.dumps(readouts(*map(int, sys.argv[1:]))))
