@@ -19,14 +19,14 @@ import torch
 from scipy.optimize import nnls  # type: ignore[import-untyped]
 from torch.utils.flop_counter import FlopCounterMode
 
-from remem.nets.contract import NetSettings
-from remem.nets.heads import HeadSettings
+from remem.nets.settings import NetSettings
+from remem.nets.settings import HeadSettings
 from remem.nets.network import Network, build_network
 from remem.runs.build import Prepared, prepare
 from remem.runs.config import compose
 from remem.runs.estimate import Trial, estimate_seconds, try_out
-from remem.runs.plan import plan
-from remem.runs.single import run
+from remem.runs.dry_run import plan
+from remem.runs.run import run
 
 METHODS = ("finetune", "icarl", "lucir", "podnet", "lucir-aanets")
 BASE: dict[str, Any] = {
@@ -114,7 +114,7 @@ def check_table(predicted: Mapping[str, float], took: Mapping[str, float]) -> st
 
 
 @dataclass(frozen=True)
-class Work:
+class StageRunner:
     """Operations of one run."""
 
     phases: int
@@ -140,7 +140,7 @@ def forward_operations(network: Network) -> int:
     return int(counter.get_total_flops())
 
 
-def imagenet_work(forward: int, phases: int) -> Work:
+def imagenet_work(forward: int, phases: int) -> StageRunner:
     """A step costs three forward passes, and one more for the teacher; looking at samples costs one.
 
     M gives old classes 20 exemplars each in the end and new ones all of their data, as on CIFAR-100.
@@ -149,7 +149,7 @@ def imagenet_work(forward: int, phases: int) -> Work:
     held = EXEMPLARS + new
     looked_first, looked_later = 2 * half, 2 * held + 2 * new
     first = 3 * forward * half * EPOCHS + forward * looked_first
-    return Work(phases, first, 4 * forward * held * EPOCHS + forward * looked_later)
+    return StageRunner(phases, first, 4 * forward * held * EPOCHS + forward * looked_later)
 
 
 def days(operations: float, speed: float) -> str:

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from remem.methods.schedule import rate_factor
+from remem.methods.schedule import lr_factor
 from remem.methods.settings import TrainSettings
 from remem.nets.network import Network
 from remem.types import IntArray, Values
@@ -21,7 +21,7 @@ PAD = 4
 
 
 @dataclass(frozen=True)
-class Look:
+class Preprocessing:
     """What normalises a picture, on the scale 0..1."""
 
     mean: tuple[float, ...]
@@ -31,7 +31,7 @@ class Look:
 class Pictures(Dataset[tuple[Tensor, int]]):
     """Random crop with padding, flip, to a tensor, normalise: the usual transforms, written out."""
 
-    def __init__(self, images: Values, labels: IntArray, look: Look) -> None:
+    def __init__(self, images: Values, labels: IntArray, look: Preprocessing) -> None:
         self._images, self._labels = images, labels
         self._mean, self._std = (torch.tensor(part).view(-1, 1, 1) for part in (look.mean, look.std))
 
@@ -58,7 +58,7 @@ def train(
     loader = DataLoader(pictures, settings.batch_size, shuffle=True, num_workers=workers)
     optimizer = torch.optim.SGD(
         network.parameters(),
-        lr=settings.rate_later,
+        lr=settings.lr_later,
         momentum=settings.momentum,
         nesterov=settings.nesterov,
         weight_decay=settings.weight_decay,
@@ -69,11 +69,11 @@ def train(
         shown, started = 0.0, time.perf_counter()
         for number, (inputs, labels) in enumerate(loader):
             step = epoch * len(loader) + number
-            factor = rate_factor(
+            factor = lr_factor(
                 settings.schedule, settings, step=step, steps=epochs * len(loader), epoch=epoch, epochs=epochs
             )
             for group in optimizer.param_groups:
-                group["lr"] = settings.rate_later * factor
+                group["lr"] = settings.lr_later * factor
             loss = icarl(network, teacher, inputs, labels)
             optimizer.zero_grad()
             loss.backward()

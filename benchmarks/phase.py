@@ -25,7 +25,7 @@ from remem.methods.learner import Learner
 from remem.methods.loop import Report
 from remem.runs.build import Prepared, limit_threads, network_builder, open_episode, open_fabric, prepare
 from remem.runs.config import compose
-from remem.runs.single import silent
+from remem.events import ignore
 from remem.types import Samples
 
 BATCH = 128
@@ -64,7 +64,7 @@ def untrained(prepared: Prepared) -> dict[str, torch.Tensor]:
 class Ours:
     """The real Learner; `report` is told of every epoch."""
 
-    def __init__(self, prepared: Prepared, report: Report = silent) -> None:
+    def __init__(self, prepared: Prepared, report: Report = ignore) -> None:
         self._prepared = prepared
         self.learner: Learner = open_episode(prepared, open_fabric(prepared.config.train), report).learner
 
@@ -90,7 +90,7 @@ class Customary:
         self._teacher = copy.deepcopy(self.network).eval().requires_grad_(False)
         self.network.head.grow(len(phase.classes), torch.Generator().manual_seed(seed))
         values = prepared.scenario.bank.read(samples.rows)
-        self._pictures = customary.Pictures(values, samples.labels, customary.Look(look.mean, look.std))
+        self._pictures = customary.Pictures(values, samples.labels, customary.Preprocessing(look.mean, look.std))
 
     def steps(self, workers: int = 0) -> Iterator[float]:
         """Seconds of every step of all epochs."""
@@ -106,8 +106,8 @@ class Customary:
 def accuracy(prepared: Prepared, learner: Learner, samples: Samples) -> tuple[float, float]:
     """Of both readouts on the test samples of phases 0 and 1: the head, and the nearest mean of what is held."""
     scenario = prepared.scenario
-    judged = scenario.phases[0].judge.with_(scenario.phases[1].judge)
-    tested, known = learner.describe(scenario.judge, judged), learner.describe(scenario.bank, samples)
+    judged = scenario.phases[0].eval_samples.with_(scenario.phases[1].eval_samples)
+    tested, known = learner.describe(scenario.eval_bank, judged), learner.describe(scenario.bank, samples)
     means = metrics.class_means(known.features, samples.labels, sorted(set(samples.labels.tolist())))
     nearest = metrics.nearest_mean(tested.features, means)
     return metrics.accuracy(judged.labels, tested.logits.argmax(1)), metrics.accuracy(judged.labels, nearest)

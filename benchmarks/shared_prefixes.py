@@ -7,13 +7,13 @@ import numpy as np
 
 from remem.data.arrays import from_arrays
 from remem.data.pseudo import pseudo_scenario
-from remem.data.scenario import ScenarioSettings
+from remem.data.settings import ScenarioSettings
 from remem.memory.budget import Budget
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.rl.paths import Node, Path, Task, TaskKey, drawn
-from remem.rl.reinforce import Ascent, Run
-from remem.rl.tree import Forest
-from remem.runs.learning import LearnSettings
+from remem.rl.reinforce import Reinforce, Run
+from remem.rl.prefix_tree import RewardCache
+from remem.rl.config import LearnSettings
 from remem.seeding import Streams
 
 LEARN = LearnSettings(tasks=2, runs=8, pool=4, epochs=10)  # K, Z, P, m
@@ -59,13 +59,13 @@ def pool() -> list[Task]:
 
 def count(tasks: Sequence[Task], *, levels: int, learning: bool) -> Count:
     """All epochs of Algorithm 1 with rewards made of paths; a policy that does not learn stays uniform."""
-    ascent = Ascent(TwoLevelPolicy(PolicySettings(levels=levels)), LEARN)
+    ascent = Reinforce(TwoLevelPolicy(PolicySettings(levels=levels)), LEARN)
     alone = 0
 
     def grow(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         return iter([(node, fake_reward(node[1])) for node in nodes])
 
-    forest = Forest(grow)
+    forest = RewardCache(grow)
     for epoch in range(LEARN.epochs):
         runs = epoch_of_runs(tasks, ascent.policy, forest, epoch, LEARN)
         alone += sum(len(run.rewards) for run in runs)
@@ -76,7 +76,7 @@ def count(tasks: Sequence[Task], *, levels: int, learning: bool) -> Count:
 
 
 def epoch_of_runs(
-    tasks: Sequence[Task], policy: TwoLevelPolicy, forest: Forest, epoch: int, settings: LearnSettings, seed: int = 0
+    tasks: Sequence[Task], policy: TwoLevelPolicy, forest: RewardCache, epoch: int, settings: LearnSettings, seed: int = 0
 ) -> list[Run]:
     """K x Z runs of a policy, with rewards from whoever grows the forest."""
     nodes, choices = list[Node](), []

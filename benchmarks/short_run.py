@@ -9,7 +9,7 @@ from typing import Any
 
 from remem.runs.build import prepare
 from remem.runs.config import compose
-from remem.runs.single import run
+from remem.runs.run import run
 
 SETTINGS: dict[str, Any] = {
     "data": {"name": "cifar100"},

@@ -13,9 +13,9 @@ import torch
 from benchmarks.shared_prefixes import PHASES, epoch_of_runs, pool
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.rl.paths import Node, Task, drawn
-from remem.rl.reinforce import Ascent
-from remem.rl.tree import Forest
-from remem.runs.learning import LearnSettings
+from remem.rl.reinforce import Reinforce
+from remem.rl.prefix_tree import RewardCache
+from remem.rl.config import LearnSettings
 from remem.seeding import Streams
 
 BY_SHARE = (0.32, 0.40, 0.47, 0.53, 0.577, 0.623, 0.651, 0.643, 0.587)  # accuracy in a phase, old shares 0.1 ... 0.9
@@ -52,12 +52,12 @@ def learned(tasks: Sequence[Task], settings: LearnSettings, seed: int, *, plain_
         for layer in (policy.eta[0], policy.phi[0]):
             assert isinstance(layer, torch.nn.Linear)
             layer.reset_parameters()
-    ascent = Ascent(policy, settings)
+    ascent = Reinforce(policy, settings)
 
     def grow(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         return iter([(node, reward(node)) for node in nodes])
 
-    forest = Forest(grow)
+    forest = RewardCache(grow)
     for epoch in range(settings.epochs):
         ascent.step(epoch_of_runs(tasks, ascent.policy, forest, epoch, settings, seed))
     return policy
@@ -73,13 +73,13 @@ def main() -> None:
         "moving average as baseline": {"baseline": "average"},
         "entropy bonus of 0.05": {"entropy": 0.05},
         "entropy bonus, moving average": {"entropy": 0.05, "baseline": "average"},
-        "entropy bonus, rates of 0.005": {"entropy": 0.05, "rate_eta": 0.005, "rate_phi": 0.005},
-        "entropy bonus, rates of 0.1": {"entropy": 0.05, "rate_eta": 0.1, "rate_phi": 0.1},
+        "entropy bonus, rates of 0.005": {"entropy": 0.05, "lr_eta": 0.005, "lr_phi": 0.005},
+        "entropy bonus, rates of 0.1": {"entropy": 0.05, "lr_eta": 0.1, "lr_phi": 0.1},
         "entropy bonus, 40 epochs": {"entropy": 0.05, "epochs": 40},
         "torch's first layer": {},
         "torch's first layer, entropy bonus": {"entropy": 0.05},
         "torch's first layer, entropy bonus, 40 epochs": {"entropy": 0.05, "epochs": 40},
-        "torch's first layer, entropy bonus, rates of 0.1": {"entropy": 0.05, "rate_eta": 0.1, "rate_phi": 0.1},
+        "torch's first layer, entropy bonus, rates of 0.1": {"entropy": 0.05, "lr_eta": 0.1, "lr_phi": 0.1},
     }
     print(f"{'learning':<48} {'mean regret':>11} {'worst':>6}   ({seeds} seeds, points of average accuracy)")
     for name, changes in kinds.items():

@@ -18,7 +18,7 @@ TOLD = (2, 10, 100, 1000)  # columns of the table
 TASKS, POOL, EPOCHS, PHASES = 2, 4, 10, 5  # K, P, m, N
 TEACHER = 1.3  # cost of a sample where a teacher is asked, in samples without one
 PHASE0, LATER = 25 * 450, TEACHER * 3150  # samples in one epoch of a pseudo task of CIFAR-100, M = 7000
-FIGURE = Path(__file__).parents[1] / "docs" / "speed-up.svg"
+FIGURE = Path(__file__).parents[1] / "docs" / "reports" / "speed-up.svg"
 
 Node = tuple[int, tuple[tuple[int, int], ...]]  # a task, and the shares and splits of phases 1, 2, ...
 

@@ -1,4 +1,4 @@
-"""Rows of figures: printed, kept as JSON, and as a table in docs/performance.md."""
+"""Rows of figures: printed, kept as JSON, and as a table in docs/reports/performance.md."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LATEST = ROOT / "benchmarks" / "latest.json"  # what this machine measured last
 KEPT = ROOT / "results" / "benchmarks.json"  # what the documentation shows
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "reports" / "performance.md"
 BEGIN, END = "<!-- begin: python -m benchmarks --write-docs -->\n", "<!-- end -->\n"
 
 

@@ -9,9 +9,9 @@ from benchmarks.table import Row
 from benchmarks.timing import child, shown
 from remem.rl.paths import Path as Moves
 from remem.rl.paths import TaskKey
-from remem.runs.learning import LearnConfig, compose_learning
-from remem.runs.shelf import DiskShelf
-from remem.runs.tasks import Workplace
+from remem.rl.config import LearnConfig, compose_learning
+from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.rl.pseudo_tasks import PseudoTasks
 
 SETTINGS = {
     "data": {"name": "cifar100"},
@@ -47,7 +47,7 @@ def features_row(config: LearnConfig) -> Row:
     """CPU seconds of phases 1..N of one path through one pseudo task; phase 0 and its features are shared by all."""
     took = {}
     with tempfile.TemporaryDirectory() as folder:
-        workplace = Workplace(config, DiskShelf(Path(folder), 10**9))
+        workplace = PseudoTasks(config, DiskSnapshotCache(Path(folder), 10**9))
         for fidelity in ("full", "features"):
             key = TaskKey(0, fidelity)
             workplace.grow(key, ())

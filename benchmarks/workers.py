@@ -13,10 +13,10 @@ from statistics import fmean
 
 from benchmarks.table import Row
 from remem.runs.build import prepare
-from remem.runs.config import read_overrides
-from remem.runs.folder import run_in_folder
+from remem.runs.trees import read_overrides
+from remem.runs.run import run_in_folder
 from remem.runs.results import load_result
-from remem.runs.study import StudyRun, plan_study, read_study_file
+from remem.studies.grid import StudyRun, plan_study, read_study_file
 
 STUDY = "glyphs-policies"
 CHANGES = ('study.policies=["fixed-0.6"]', "study.seeds=[0, 1, 2, 3, 4, 5]", "study.order_by_seed=false")

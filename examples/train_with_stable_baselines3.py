@@ -1,4 +1,4 @@
-"""Trains PPO of stable-baselines3 on pseudo tasks, then lets the agent share the memory of a real run.
+"""Trains PPO of stable-baselines3 on pseudo tasks, then uses the agent as the policy of a real run.
 
 python examples/train_with_stable_baselines3.py            # about a minute on one core
 python examples/train_with_stable_baselines3.py --help
@@ -15,11 +15,11 @@ from stable_baselines3 import PPO
 import remem
 from remem.policies.agent import AgentPolicy
 
-PHASES, BASE_CLASSES, BUDGET = 3, 6, 250  # six digits first: pseudo tasks are made of them alone
+PHASES, BASE_CLASSES, BUDGET = 3, 6, 250  # six digits in phase 0; pseudo tasks are made from them
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Learns on phase 0 of the digits, and prints average accuracies on all of them."""
+    """Trains on phase 0 of the digits, then prints average accuracies over all phases."""
     options = _parser().parse_args(arguments)
     training: dict[str, Any] = {
         "net": {"name": "small", "width": 8, "blocks": [1, 1]},
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         device="cpu",
     )
     model.learn(options.steps)
-    source = env.get_wrapper_attr("source")  # what it was learned on: results say if that was too much
+    source = env.get_wrapper_attr("source")  # what it was learned on, for `policy_saw_classes` of the results
     agent = AgentPolicy(partial(model.predict, deterministic=True), "ppo", source=source)
 
     scenario = remem.scenario("digits", phases=PHASES, base_classes=BASE_CLASSES)
@@ -54,19 +54,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seeds = range(options.runs)
         results = [remem.run(scenario, policy=policy, budget=BUDGET, seed=s, settings=training) for s in seeds]
         average = sum(result.average_accuracy for result in results) / len(results)
-        shares = ", ".join(str(phase.action["old_share"]) for phase in results[0].phases[1:])
+        shares = ", ".join(str(phase.action.old_share) for phase in results[0].phases[1:])
         name = policy if isinstance(policy, str) else policy.name
         print(f"{name:8} average accuracy {100 * average:.2f} %, old shares {shares}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=240, help="phases that the agent decides while it learns")
-    parser.add_argument("--rollout", type=int, default=48, help="phases between two updates of the agent")
-    parser.add_argument("--pool", type=int, default=2, help="pseudo tasks in all")
-    parser.add_argument("--epochs", type=int, default=5, help="of the training of every phase")
-    parser.add_argument("--runs", type=int, default=3, help="seeds of the target run")
-    parser.add_argument("--seed", type=int, default=0, help="of the tasks and of the agent")
+    parser.add_argument("--steps", type=int, default=240, help="environment steps (phases) to train for")
+    parser.add_argument("--rollout", type=int, default=48, help="environment steps between two updates")
+    parser.add_argument("--pool", type=int, default=2, help="number of pseudo tasks")
+    parser.add_argument("--epochs", type=int, default=5, help="training epochs per phase")
+    parser.add_argument("--runs", type=int, default=3, help="target runs, one per seed")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the tasks and of the agent")
     return parser
 
 

@@ -18,14 +18,15 @@ from scipy.stats import spearmanr
 from remem.policies.rmm import TwoLevelPolicy
 from remem.rl.paths import Path as Moves
 from remem.rl.paths import Task, TaskKey, drawn
-from remem.rl.tree import Forest
-from remem.runs.config import read_overrides, read_toml
-from remem.runs.crew import open_crew
-from remem.runs.learning import LearnConfig, compose_learning
-from remem.runs.ledger import Ledger, recorded
-from remem.runs.nodes import CrewGrower
-from remem.runs.shelf import DiskShelf
-from remem.runs.tasks import Workplace
+from remem.rl.prefix_tree import RewardCache
+from remem.runs.trees import read_overrides
+from remem.runs.presets import read_toml
+from remem.parallel.pool import open_pool
+from remem.rl.config import LearnConfig, compose_learning
+from remem.rl.reward_log import Ledger, recorded
+from remem.rl.jobs import PooledPrefixTrainer
+from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.rl.pseudo_tasks import PseudoTasks
 from remem.seeding import Streams
 
 KEYS = {
@@ -54,18 +55,18 @@ def main() -> None:
 
 def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[str, Any]:
     """Rewards of all paths at all fidelities."""
-    workplace = Workplace(config, DiskShelf(work / "snapshots", 4 * 10**9))
+    workplace = PseudoTasks(config, DiskSnapshotCache(work / "snapshots", 4 * 10**9))
     workplace.check()
     paths = random_paths(workplace.outline(KEYS["full"]), each, config.target.seed)
     ledger = Ledger(work)
     totals, seconds = {}, {}
-    with open_crew(workers, None) as crew:
+    with open_pool(workers, None) as crew:
 
         def tell(share: float) -> None:
             print(f"{100 * share:.0f} % of this fidelity", end="\r", flush=True)
 
-        grower = CrewGrower(crew, config, work / "snapshots")
-        forest = Forest(recorded(grower.grow, ledger, tell), ledger.read())
+        grower = PooledPrefixTrainer(crew, config, work / "snapshots")
+        forest = RewardCache(recorded(grower.grow, ledger, tell), ledger.read())
         for name, key in KEYS.items():
             started = time.perf_counter()
             totals[name] = [sum(rewards) for rewards in forest.rewards([(key, path) for path in paths])]

@@ -1,12 +1,13 @@
-"""Prints the tables of docs/results.md from the files in this folder: `python results/tables.py`."""
+"""Prints the tables of docs/reports/results.md from the files in this folder: `python results/tables.py`."""
 
 import json
 from pathlib import Path
 
-from remem.report.study_tables import study_table, summarise_study
+from remem.report.study_table import study_table
 from remem.report.tables import Table, hundredths, summary_table
 from remem.runs.results import RunResult, load_result
-from remem.runs.study import plan_study, read_study_file
+from remem.studies.grid import plan_study, read_study_file
+from remem.studies.summary import summarise_study
 
 HERE = Path(__file__).parent
 BOTH_HEADS = ("cifar100-methods", "cifar100-tuning")
@@ -48,10 +49,10 @@ def heads_table(runs: dict[str, RunResult]) -> Table:
     """Average and last accuracy of both heads, best average of the own head first; the own head is marked."""
     rows = []
     for name, run in sorted(runs.items(), key=lambda item: -item[1].average_accuracy):
-        cells = [name + (" (oracle)" if run.data["oracle"] else "")]
+        cells = [name + (" (oracle)" if run.oracle else "")]
         for head in ("cnn", "nme"):
-            mark = "*" if run.data["head"] == head else ""
-            values = (run.data[f"average_accuracy_{head}"], run.data["phases"][-1][f"accuracy_{head}"])
+            mark = "*" if run.head == head else ""
+            values = (getattr(run, f"average_accuracy_{head}"), getattr(run.phases[-1], f"accuracy_{head}"))
             cells += [mark + hundredths(value) + mark if value is not None else "-" for value in values]
         rows.append((*cells, hundredths(run.forgetting)))
     header = ("run", "CNN average %", "CNN last %", "NME average %", "NME last %", "forgetting")

@@ -1,4 +1,4 @@
-"""docs/add-a-method.md: its example is a method like any other, and the page shows the very file that runs here."""
+"""docs/guides/add-a-method.md: its example is a method like any other, and the page shows the files that run here."""
 
 import importlib.util
 import json
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +13,16 @@ import pytest
 from remem.api import run, scenario
 from remem.cli.main import main
 from remem.cli.options import read_settings
+from remem.events import Event
+from remem.methods.loop import EpochEnded
 from remem.methods.table import METHODS
-from worlds import blobs
+from factories import blobs
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "add_a_method"
-HOME = "remem.methods.smooth"  # where the file would lie, and what its own test imports
+PAGE = ROOT / "docs" / "guides" / "add-a-method.md"
+HOME = "remem.methods.smooth"  # where the file belongs in the package, and what its own test imports
+LINE = f'METHODS.add_lazy("smooth", "{HOME}:ENTRY")'
 
 
 def load(name: str, path: Path) -> ModuleType:
@@ -34,10 +37,13 @@ def load(name: str, path: Path) -> ModuleType:
 
 @pytest.fixture
 def smooth() -> Iterator[ModuleType]:
-    """The example, registered as the one import line would; gone afterwards, so that no other test meets it."""
-    yield load(HOME, EXAMPLE / "smooth.py")
+    """The example, registered by the line that the page shows; removed afterwards, so that no other test sees it."""
+    assert LINE in PAGE.read_text(encoding="utf-8")
+    module = load(HOME, EXAMPLE / "smooth.py")
+    exec(LINE, {"METHODS": METHODS})
+    yield module
+    METHODS.remove("smooth")
     del sys.modules[HOME]
-    METHODS._entries.pop("smooth")
 
 
 def test_its_own_test_passes(smooth: ModuleType) -> None:
@@ -51,7 +57,7 @@ def test_its_own_test_passes(smooth: ModuleType) -> None:
 
 def test_runs_from_phase_0_to_the_last(smooth: ModuleType) -> None:
     """Six classes that can be told apart without a mistake; both terms of the loss are reported."""
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     settings = {"train.epochs": 8, "train.batch_size": 16, "finetune.epochs": 2, "train.precision": "fp32"}
     result = run(
         scenario(blobs(), phases=2, base_classes=2),
@@ -59,12 +65,12 @@ def test_runs_from_phase_0_to_the_last(smooth: ModuleType) -> None:
         policy="fixed-0.5",
         budget=40,
         settings=settings | {"method.keep": 1.0},
-        report=events.append,
+        emit=events.append,
     )
-    terms = {(e["phase"] > 0, e["stage"]): set(e["loss"]) for e in events if e["event"] == "epoch"}
+    terms = {(e.phase > 0, e.stage): set(e.loss) for e in events if isinstance(e, EpochEnded)}
     both = {"classify", "keep"}
     assert terms == {(False, "main"): {"classify"}, (True, "main"): both, (True, "balanced"): both}
-    assert result.data["config"]["method"] == {"name": "smooth", "smoothing": 0.1, "keep": 1.0}
+    assert result.config["method"] == {"name": "smooth", "smoothing": 0.1, "keep": 1.0}
     assert [phase.held_old + phase.held_new for phase in result.phases] == [40, 40, 40]
     assert result.last_accuracy > 0.9
 
@@ -88,6 +94,6 @@ def test_config_file_and_command(smooth: ModuleType, tmp_path: Path) -> None:
 
 
 def test_page_shows_the_files_that_ran() -> None:
-    page = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     for name in ("smooth.py", "test_smooth.py", "smooth.toml"):
         assert (EXAMPLE / name).read_text(encoding="utf-8") in page

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import remem
-import worlds
+import factories
 from remem.policies.agent import AgentPolicy
 from remem.runs.config import compose
 
@@ -27,7 +27,7 @@ def test_every_public_name_resolves() -> None:
 
 def test_run_stays_a_function_after_every_import() -> None:
     """A package of the same name would take its place as soon as it is imported."""
-    code = "import remem, remem.api, remem.runs.folder, remem.cli.run; assert callable(remem.run), remem.run"
+    code = "import remem, remem.api, remem.runs.run, remem.cli.run; assert callable(remem.run), remem.run"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -37,7 +37,7 @@ def test_importing_remem_does_not_load_torch() -> None:
 
 
 def test_run_from_python() -> None:
-    scenario = remem.scenario(worlds.blobs(), phases=2, base_classes=2, order="natural")
+    scenario = remem.scenario(factories.blobs(), phases=2, base_classes=2, order="natural")
     result = remem.run(scenario, method="lucir", policy="fixed-0.6", budget=40, seed=1, settings=QUICK)
     assert result.complete
     assert result.phases[1].held_old + result.phases[1].held_new == 40
@@ -58,7 +58,7 @@ def test_own_backbone_by_module_and_data_settings_in_the_result() -> None:
 
 
 def test_another_own_backbone_is_another_setting(tmp_path: Path) -> None:
-    scenario = remem.scenario(worlds.blobs(), phases=2)
+    scenario = remem.scenario(factories.blobs(), phases=2)
     quick = {"train.epochs": 1, "finetune.epochs": 0}
     torch.manual_seed(0)
     one, other = torch.nn.Linear(6, 4), torch.nn.Linear(6, 4)
@@ -68,16 +68,16 @@ def test_another_own_backbone_is_another_setting(tmp_path: Path) -> None:
 
 
 def test_dropout_of_an_own_backbone_follows_the_seed() -> None:
-    scenario = remem.scenario(worlds.blobs(), phases=2)
+    scenario = remem.scenario(factories.blobs(), phases=2)
     torch.manual_seed(0)
     own = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
     runs = [remem.run(scenario, backbone=own, budget=40, settings={"train.epochs": 2}) for _ in range(2)]
-    assert worlds.timeless(runs[0].data) == worlds.timeless(runs[1].data)
+    assert factories.timeless(runs[0].data) == factories.timeless(runs[1].data)
 
 
 def test_a_policy_of_ones_own(tmp_path: Path) -> None:
     """It asks for 0.6 of 40 samples and gives the harder half 0.7; the same call goes on in its folder."""
-    scenario = remem.scenario(worlds.blobs(), phases=2, base_classes=2, order="natural")
+    scenario = remem.scenario(factories.blobs(), phases=2, base_classes=2, order="natural")
     agent = AgentPolicy(lambda observation: [5, 6], "mine")
     result = remem.run(scenario, policy=agent, budget=40, settings=QUICK, out=tmp_path / "run")
     assert [phase.held_old for phase in result.phases[1:]] == [24, 24]
@@ -94,7 +94,7 @@ def test_a_policy_of_ones_own(tmp_path: Path) -> None:
 
 def test_the_paper_s_budgets_hold_from_python_too() -> None:
     assert compose({"preset": "paper", "data": {"name": "cifar100"}}).memory.budget == 7000
-    scenario = remem.scenario(worlds.blobs(), phases=2)
+    scenario = remem.scenario(factories.blobs(), phases=2)
     assert remem.run(scenario, settings=QUICK).data["config"]["memory"]["exemplars"] == 120  # 20 x 6 classes
 
 
@@ -102,6 +102,6 @@ def test_mistakes_from_python_are_one_line() -> None:
     with pytest.raises(remem.InputError, match=r"scenario\.phases"):
         remem.scenario("digits", phases="x")
     with pytest.raises(remem.InputError, match="loaded already"):
-        remem.scenario(worlds.blobs(), image_size=8)
+        remem.scenario(factories.blobs(), image_size=8)
     with pytest.raises(remem.InputError, match="settings: data given"):
-        remem.run(remem.scenario(worlds.blobs(), phases=2), settings={"data.image_size": 4})
+        remem.run(remem.scenario(factories.blobs(), phases=2), settings={"data.image_size": 4})

@@ -16,8 +16,9 @@ from remem.memory.allocation import allocate, decide
 from remem.memory.store import Memory
 from remem.methods.learner import Learner
 from remem.runs.build import Prepared
-from remem.types import Action, Group, IntArray, Phase, PhaseResult, Samples, Values
-from worlds import NO_REPLAY, UNEVEN, blobs, opened, pictures, play, ready
+from remem.types import Group, IntArray, Phase, PhaseResult, Samples, Values
+from remem.action import Action
+from factories import NO_REPLAY, UNEVEN, blobs, opened, pictures, play, ready
 
 
 def steps(prepared: Prepared, episode: Episode | None = None) -> Iterator[tuple[Episode, Phase, PhaseResult]]:
@@ -296,12 +297,12 @@ def test_a_larger_quota_draws_the_same_rows_and_more() -> None:
 def test_judging_covers_all_seen_classes_and_both_heads() -> None:
     prepared = ready(pictures(), UNEVEN)
     for _, phase, result in steps(prepared):
-        seen = [p.judge for p in prepared.scenario.phases[: phase.index + 1]]
+        seen = [p.eval_samples for p in prepared.scenario.phases[: phase.index + 1]]
         labels = np.concatenate([samples.labels for samples in seen])
-        assert result.judgement.labels.tolist() == labels.tolist()
+        assert result.predictions.labels.tolist() == labels.tolist()
         assert result.classes_seen == len(np.unique(labels))
-        assert result.judgement.nme is not None
-        hits = {"cnn": labels == result.judgement.cnn, "nme": labels == result.judgement.nme}
+        assert result.predictions.nme is not None
+        hits = {"cnn": labels == result.predictions.cnn, "nme": labels == result.predictions.nme}
         assert result.accuracy_cnn == hits["cnn"].mean()
         assert result.accuracy == result.accuracy_nme == hits["nme"].mean()  # icarl reads out by the nearest mean
         by_phase = [hits["nme"][np.isin(labels, p.classes)].mean() for p in prepared.scenario.phases[: phase.index + 1]]
@@ -323,12 +324,12 @@ def test_nearest_means_are_over_held_samples_and_their_mirror_images() -> None:
         both = [learner.describe(scenario.bank, own, mirrored=m).features.astype(np.float64) for m in (False, True)]
         units = np.concatenate([f / np.linalg.norm(f, axis=1, keepdims=True) for f in both])
         means.append(units.mean(axis=0) / np.linalg.norm(units.mean(axis=0)))
-    judged = Samples(np.concatenate([p.judge.rows for p in scenario.phases]), result.judgement.labels)
-    features = learner.describe(scenario.judge, judged).features.astype(np.float64)
+    judged = Samples(np.concatenate([p.eval_samples.rows for p in scenario.phases]), result.predictions.labels)
+    features = learner.describe(scenario.eval_bank, judged).features.astype(np.float64)
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     nearest = [int(np.argmin([np.linalg.norm(f - mean) for mean in means])) for f in features]
-    assert result.judgement.nme is not None
-    assert result.judgement.nme.tolist() == nearest
+    assert result.predictions.nme is not None
+    assert result.predictions.nme.tolist() == nearest
 
 
 def test_owned_rows_are_really_dropped() -> None:

@@ -1,4 +1,4 @@
-"""docs/performance.md shows the figures that are kept in results/benchmarks.json, and no others."""
+"""docs/reports/performance.md shows the figures that are kept in results/benchmarks.json, and no others."""
 
 import importlib.util
 import json

@@ -9,9 +9,11 @@ import pytest
 
 from remem.policies.files import load_policy
 from remem.report.tables import hundredths
-from remem.runs.config import compose, read_toml
+from remem.runs.config import compose
+from remem.runs.migrations import current_names
+from remem.runs.presets import read_toml
 from remem.runs.results import load_result
-from remem.runs.study import plan_study, read_study_file
+from remem.studies.grid import plan_study, read_study_file
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "results").glob("*/*.json"))
@@ -25,11 +27,11 @@ FIDELITY = sorted((ROOT / "results").glob("fidelity-*.json"))
 def test_a_reported_run_is_complete_and_within_its_budget(path: Path) -> None:
     result = load_result(path)
     assert result.complete
-    assert len(result.phases) == result.data["config"]["scenario"]["phases"] + 1
+    assert len(result.phases) == result.config["scenario"]["phases"] + 1
     for phase in result.phases:
         assert sum(phase.held_per_class.values()) == phase.held_old + phase.held_new
         assert phase.budget is None or phase.held_old + phase.held_new <= phase.budget
-    assert result.data["oracle"] == (result.data["config"]["method"]["name"] == "joint")
+    assert result.oracle == (result.method_name == "joint")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -37,13 +39,13 @@ def test_a_reported_run_has_a_config_that_gives_its_settings(path: Path) -> None
     """What a config says, and the seed in the file's name, is what the run had."""
     name, _, seed = path.stem.rpartition("-")
     tree = read_toml(Path(path.parent.name) / name)
-    ran = load_result(path).data["config"]
+    ran = current_names(load_result(path).config)  # settings that have been renamed since the run
     assert ran["seed"] == int(seed)
     expected = compose(tree).public()
     for section in ("policy", "preset", "method", "finetune"):
         assert ran[section] == expected[section]
     for section in ("data", "scenario", "memory", "train"):
-        given = tree.get(section, {})
+        given = current_names(tree).get(section, {})
         assert {key: ran[section][key] for key in given} == given
     assert ran["train"]["epochs"] == expected["train"]["epochs"]
     assert ran["data"]["image_size"] == expected["data"]["image_size"]
@@ -64,10 +66,10 @@ def test_a_reported_study_is_complete_and_as_planned(folder: Path) -> None:
         for phase in result.phases[1:]:
             assert phase.budget is not None
             assert sum(phase.held_per_class.values()) == phase.held_old + phase.held_new <= phase.budget
-        ran = result.data["config"]
-        assert settled_like(run.config.public() | {"policy": run.policy}, ran) == ran
-        assert not result.data["oracle"]
-        assert not result.data["policy_saw_classes"]
+        ran = current_names(result.config)
+        assert resolved_like(run.config.public() | {"policy": run.policy}, ran) == ran
+        assert not result.oracle
+        assert not result.policy_saw_classes
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda path: path.name)
@@ -80,11 +82,11 @@ def test_a_policy_that_a_study_learned_is_there_and_is_the_one_that_was_used(pat
     policy = load_policy(path.parent)
     study, seed = path.parents[3], path.parents[1].name
     result = load_result(study / "runs" / f"{path.parent.name}_{seed}.json")
-    assert result.data["policy"] == policy.provenance()
+    assert result.policy == policy.provenance()
 
 
 def test_the_documentation_prints_how_steps_move_the_best_share() -> None:
-    assert script("tables").steps() in page("policies")
+    assert script("tables").steps() in page("policy-learning")
 
 
 @pytest.mark.parametrize("path", FIDELITY, ids=lambda path: path.stem)
@@ -92,13 +94,13 @@ def test_the_documentation_prints_how_well_cheap_rewards_order_paths(path: Path)
     found = json.loads(path.read_text(encoding="utf-8"))
     assert len(found["paths"]) >= 30
     assert all(len(rewards) == len(found["paths"]) for rewards in found["rewards"].values())
-    assert script("fidelity").summary(found) in page("policies")
+    assert script("fidelity").summary(found) in page("policy-learning")
 
 
-def settled_like(tree: Any, ran: Any) -> Any:
-    """Settings with what was left open (nothing, or auto) as it was in the run."""
+def resolved_like(tree: Any, ran: Any) -> Any:
+    """Settings in which everything left open (None or auto) is as in the run."""
     if isinstance(tree, dict):
-        return {key: settled_like(value, ran[key]) for key, value in tree.items()}
+        return {key: resolved_like(value, ran[key]) for key, value in tree.items()}
     return ran if tree in (None, "auto") else tree
 
 
@@ -113,13 +115,13 @@ def script(name: str) -> Any:
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    return (ROOT / "docs" / "reports" / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results" / "cifar100-methods").glob("*.json")), ids=lambda p: p.stem)
 def test_a_methods_page_has_its_numbers(path: Path) -> None:
     name, result = path.stem.rpartition("-")[0], load_result(path)
-    page = "aanets" if name.endswith("aanets") else result.data["config"]["method"]["name"]
-    text = (ROOT / "docs" / "methods" / f"{page}.md").read_text(encoding="utf-8")
+    page = "aanets" if name.endswith("aanets") else result.method_name
+    text = (ROOT / "docs" / "reference" / "methods" / f"{page}.md").read_text(encoding="utf-8")
     average, last = hundredths(result.average_accuracy), hundredths(result.last_accuracy)
     assert f"`{name}`: average accuracy {average} %, last {last} %" in text

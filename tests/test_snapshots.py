@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import worlds
-from remem.episode import Snapshot
-from remem.runs.checkpoint import load_snapshot, save_snapshot
-from remem.types import Action
-from worlds import NO_REPLAY, UNEVEN, blobs, facts_of, opened, pictures, play, ready, same_tensors
+import factories
+from remem.storage.tensorfile import Snapshot
+from remem.storage.tensorfile import load_snapshot, save_snapshot
+from remem.action import Action
+from factories import NO_REPLAY, UNEVEN, blobs, facts_of, opened, pictures, play, ready, same_tensors
 
 WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
     "vectors": (blobs, {}, False),
@@ -22,7 +22,7 @@ WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
     "sigmoid, clamped": (blobs, {"method": {"loss": "sigmoid"}, "policy": "fixed-0.9", "memory": {"budget": 7}}, False),
     "no replay": (blobs, NO_REPLAY, False),
     "joint": (pictures, {"method": {"name": "joint"}}, False),
-    "momentum-free": (blobs, {"train": {"optimizer": "adamw", "rate": 0.01, "rate_later": 0.01}}, True),
+    "momentum-free": (blobs, {"train": {"optimizer": "adamw", "lr": 0.01, "lr_later": 0.01}}, True),
 }
 
 
@@ -102,7 +102,7 @@ ELSEWHERE = """
 import json, sys
 from pathlib import Path
 from test_snapshots import continued
-from remem.runs.checkpoint import load_snapshot, save_snapshot
+from remem.storage.tensorfile import load_snapshot, save_snapshot
 
 folder = Path(sys.argv[1])
 for name, phase in json.loads((folder / "jobs.json").read_text()):
@@ -118,7 +118,7 @@ def test_a_new_process_goes_on_exactly(tmp_path: Path) -> None:
     for name, phase in jobs:
         save_snapshot(tmp_path / f"{name} {phase}", runs[name][1][phase])
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
-    environment = {**os.environ, "PYTHONPATH": str(Path(worlds.__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(factories.__file__).parent)}
     command = [sys.executable, "-c", ELSEWHERE, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -131,6 +131,6 @@ def test_a_new_process_goes_on_exactly(tmp_path: Path) -> None:
 def test_snapshots_hold_no_more_than_is_held() -> None:
     """Row numbers, weights and counters: no pictures of the source, whatever was seen before."""
     _, snapshots = whole("pictures")
-    assert {name.partition("/")[0] for name in snapshots[-1].tensors} == {"network", "memory", "judged"}
+    assert {name.partition("/")[0] for name in snapshots[-1].tensors} == {"network", "memory", "evaluated"}
     assert len(snapshots[-1].tensors["memory/rows"]) == 40
     json.dumps(snapshots[-1].facts)

@@ -1,4 +1,4 @@
-"""The schedules behind docs/scaling.md: by hand, and the document prints what the script prints."""
+"""The schedules behind docs/reports/scaling.md: by hand, and the document prints what the script prints."""
 
 import importlib.util
 import sys
@@ -43,7 +43,7 @@ def test_speed_up_is_bounded_by_workers_and_by_the_longest_chain(benchmark: Modu
 
 
 def test_the_document_prints_the_table(benchmark: ModuleType) -> None:
-    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reports" / "scaling.md").read_text(encoding="utf-8")
     assert benchmark.table() in text
     assert "(speed-up.svg)" in text
-    assert (ROOT / "docs" / "speed-up.svg").is_file()
+    assert (ROOT / "docs" / "reports" / "speed-up.svg").is_file()

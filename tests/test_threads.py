@@ -1,4 +1,4 @@
-"""in_threads: the order of the items, errors in their place, and never far ahead of the one who asks."""
+"""in_threads: ordered results, errors in their place, and bounded look-ahead."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def test_results_come_in_the_order_of_the_items(count: int) -> None:
     assert list(in_threads(lambda item: item * item, range(count))) == [item * item for item in range(count)]
 
 
-def test_the_threads_stay() -> None:
+def test_threads_are_reused() -> None:
     def name(item: int) -> str:
         return threading.current_thread().name
 
@@ -42,7 +42,7 @@ def test_items_are_taken_only_a_few_blocks_ahead() -> None:
     assert taken == threads.AHEAD * 2 * 3
 
 
-def test_an_error_comes_in_its_place() -> None:
+def test_an_error_is_raised_in_its_place() -> None:
     def halve(item: int) -> int:
         if item % 2:
             raise ValueError(f"{item} is odd")

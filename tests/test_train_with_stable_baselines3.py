@@ -1,4 +1,4 @@
-"""The example of another library's agent: it trains, and its agent drives a run."""
+"""examples/train_with_stable_baselines3.py: an agent is trained and then used as the policy of a run."""
 
 import re
 import runpy

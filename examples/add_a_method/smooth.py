@@ -1,4 +1,4 @@
-"""`smooth`: cross-entropy with smoothed labels, and features that stay near the teacher's. An example of a method."""
+"""`smooth`: cross-entropy with label smoothing, and features that stay close to the teacher's. An example method."""
 
 import math
 
@@ -7,9 +7,10 @@ from pydantic import Field
 from torch import Tensor
 
 from remem.methods.losses import less_forget
-from remem.methods.method import METHODS, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.method import Method, MethodEntry, PhaseFacts
+from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
-from remem.nets.contract import Output
+from remem.nets.base import Output
 from remem.nets.network import Network
 
 
@@ -17,12 +18,12 @@ class SmoothSettings(MethodSettings):
     """Settings of `smooth`."""
 
     name: str = "smooth"
-    smoothing: float = Field(default=0.1, ge=0, lt=1)  # share of the label that all classes divide among them
-    keep: float = Field(default=2.0, ge=0)  # weight of the features, before it grows with the share of old classes
+    smoothing: float = Field(default=0.1, ge=0, lt=1)  # part of the label that is spread over all classes
+    keep: float = Field(default=2.0, ge=0)  # weight of the feature term, times the root of old to new classes
 
 
 class Smooth(Method):
-    """Two terms: the labels, softened, and the distance of the features from the teacher's."""
+    """Two terms: cross-entropy with smoothed labels, and the distance of the features from the teacher's."""
 
     def __init__(self, settings: SmoothSettings) -> None:
         self._settings = settings
@@ -40,4 +41,4 @@ class Smooth(Method):
         return losses
 
 
-METHODS.add("smooth", MethodEntry("smoothed labels and feature distillation (example)", SmoothSettings, Smooth))
+ENTRY = MethodEntry("smoothed labels and feature distillation (example)", SmoothSettings, Smooth)

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from remem.methods import smooth
 from remem.methods.method import PhaseFacts
-from remem.nets.contract import NetSettings, Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import Network, build_network
+from remem.nets.settings import HeadSettings, NetSettings
 
 
 def network() -> Network:
@@ -23,7 +23,7 @@ def output(features: list[list[float]], logits: list[list[float]]) -> Output:
 
 
 def losses(facts: PhaseFacts, teacher: Output | None, **settings: float) -> dict[str, Tensor]:
-    """Of one sample of class 1 with features (1, 0) and probabilities 1/4 and 3/4."""
+    """For one sample of class 1 with features (1, 0) and probabilities 1/4 and 3/4."""
     objective = smooth.Smooth(smooth.SmoothSettings(**settings)).objective(facts, network())
     return objective(output([[1.0, 0.0]], [[0.0, math.log(3)]]), torch.tensor([1]), teacher)
 
@@ -35,7 +35,7 @@ def test_phase_0_is_cross_entropy_with_a_tenth_for_the_other_class() -> None:
     assert terms["classify"].item() == pytest.approx(expected)
 
 
-def test_features_are_held_by_the_root_of_old_to_new_classes() -> None:
+def test_feature_term_is_weighted_by_the_root_of_old_to_new_classes() -> None:
     teacher = output([[3.0, 4.0]], [[0.0]])  # its cosine with (1, 0) is 3/5
     terms = losses(PhaseFacts(1, 8, 2), teacher, keep=3.0)
     assert terms["keep"].item() == pytest.approx(3.0 * math.sqrt(8 / 2) * (1 - 3 / 5))

@@ -1,44 +1,27 @@
-"""One class-incremental learning episode: observe, allocate, load, learn, judge. It alone moves samples in and out."""
+"""One class-incremental episode: observe, allocate, load, train, evaluate. Nothing else moves samples in and out."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from remem.action import Action, State
 from remem.data.bank import Bank
 from remem.errors import InputError
 from remem.evaluation import metrics
-from remem.memory.allocation import allocate, apportion, decide, outlook
+from remem.memory.allocator import Allocator
 from remem.memory.budget import Budget, PhaseFacts
 from remem.memory.store import HeldView, Memory
 from remem.methods.learner import Learner
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
-from remem.types import (
-    Action,
-    Allocation,
-    Group,
-    IntArray,
-    Judgement,
-    Phase,
-    PhaseResult,
-    Samples,
-    State,
-    Values,
-)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """An episode at the end of a phase: plain facts and tensors, no code. Enough to go on exactly, anywhere."""
-
-    facts: dict[str, Any]  # JSON
-    tensors: dict[str, Tensor]
+from remem.storage.tensorfile import Snapshot
+from remem.types import EMPTY, Allocation, Group, IntArray, Phase, PhaseResult, Predictions, Samples, Values
 
 
 class Clock:
@@ -59,18 +42,20 @@ class Clock:
 class Episode:
     """The state of a run between phases; a target run, a pseudo task and a user's stream are all episodes."""
 
-    def __init__(self, bank: Bank, judge: Bank, learner: Learner, budget: Budget, streams: Streams) -> None:
+    def __init__(
+        self, bank: Bank, learner: Learner, budget: Budget, streams: Streams, *, eval_bank: Bank | None = None
+    ) -> None:
         self._bank = bank
-        self._judge_bank = judge
+        self._eval_bank = bank if eval_bank is None else eval_bank
         self._learner = learner
         self._budget = budget
         self._streams = streams
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
-        self._groups: list[Group] = []  # one per phase whose classes are old
+        self._allocator = Allocator(budget)
         self._phases: list[tuple[int, ...]] = []  # classes of every phase so far
-        self._judged: list[Samples] = []  # judging samples of every phase so far
-        self._old_tenths = 0
+        self._evaluated: list[Samples] = []  # evaluation samples of every phase so far
+        self._latest: tuple[Phase, Allocation | None, Clock] | None = None  # trained in this process
 
     @property
     def next_phase(self) -> int:
@@ -94,30 +79,42 @@ class Episode:
 
     @property
     def _origin(self) -> dict[str, Any]:
-        """What an episode's rows and random streams hang on: a snapshot fits no other."""
+        """What an episode's rows and random streams depend on: a snapshot fits no other."""
         return {"data": self._bank.fingerprint, "seed": self._streams.seed, "task": self._streams.task}
 
     def observe(self, phase: Phase) -> State:
         """s_i and all that a policy may know before phase i >= 1 (Algorithm 1, line 11)."""
-        seen = [len(classes) for classes in self._phases]
-        return outlook(self._budget, seen, PhaseFacts(len(phase.classes), phase.arriving), self._old_tenths)
+        return self._allocator.observe(PhaseFacts(len(phase.classes), phase.arriving))
 
     def advance(self, phase: Phase, action: Action | None) -> PhaseResult:
-        """One phase: Algorithm 1, lines 12-19. Phase 0 takes no action and sees all of its data."""
+        """One phase, trained and evaluated: Algorithm 1, lines 12-19."""
+        self.train(phase, action)
+        return self.evaluate()
+
+    def train(self, phase: Phase, action: Action | None) -> None:
+        """Lines 12-18. Phase 0 takes no action and sees all of its data."""
         if phase.index != self.next_phase:
             raise ValueError(f"phase {phase.index} was given, phase {self.next_phase} is next")
-        clock = Clock()
+        self._latest, clock = None, Clock()
         allocation = self._allocate(phase, action, clock)  # Eq. 1 and 2, whole numbers
         with clock("select"):
-            self._keep_exemplars(allocation)  # line 15-16; frees the rest
+            self._keep_exemplars(allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
         with clock("train"):
             self._learner.fit(phase, self._memory.samples(), self._held)  # line 18
         self._phases.append(phase.classes)
-        self._judged.append(phase.judge)
+        self._evaluated.append(phase.eval_samples)
+        self._allocator.add_phase(len(phase.classes))
+        self._latest = phase, allocation, clock
+
+    def evaluate(self) -> PhaseResult:
+        """Line 19: both readouts on the evaluation samples of all seen classes, after the latest phase."""
+        if self._latest is None:
+            raise ValueError("no phase has been trained since this episode began or was restored")
+        phase, allocation, clock = self._latest
         with clock("evaluate"):
-            judgement = self._judge()  # line 19
-        return self._result(phase, allocation, judgement, clock)
+            predictions = self._predict()
+        return self._result(phase, allocation, predictions, clock)
 
     def class_means(self) -> metrics.FloatArray | None:
         """What nearest-mean readout compares with: the mean of every seen class; None where one holds no sample."""
@@ -135,16 +132,16 @@ class Episode:
         owned = self._bank.owned()
         facts = {
             "phases": [list(classes) for classes in self._phases],
-            "groups": [asdict(group) for group in self._groups],
-            "old_tenths": self._old_tenths,
-            "judged": [len(samples) for samples in self._judged],
+            "groups": [asdict(group) for group in self._allocator.groups],
+            "old_tenths": self._allocator.old_tenths,
+            "evaluated": [len(samples) for samples in self._evaluated],
             "next_row": self._bank.next_row,
             "origin": self._origin,
         }
-        judged = {"rows": _join(s.rows for s in self._judged), "labels": _join(s.labels for s in self._judged)}
+        seen = _joined(self._evaluated)
         tensors = {f"network/{name}": value for name, value in self._learner.state().items()}
         tensors |= {f"memory/{name}": torch.from_numpy(value) for name, value in self._memory.state().items()}
-        tensors |= {f"judged/{name}": torch.from_numpy(value) for name, value in judged.items()}
+        tensors |= {"evaluated/rows": torch.from_numpy(seen.rows), "evaluated/labels": torch.from_numpy(seen.labels)}
         if owned:
             tensors["owned/rows"] = torch.tensor(list(owned))
             tensors["owned/values"] = torch.from_numpy(np.stack(list(owned.values())))
@@ -152,7 +149,7 @@ class Episode:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Becomes the episode that the snapshot was taken of; the next `advance` gives equal results, bit for bit."""
-        facts, parts = snapshot.facts, _by_room(snapshot.tensors)
+        facts, parts = snapshot.facts, _by_part(snapshot.tensors)
         if facts["origin"] != self._origin:
             raise InputError(f"snapshot: it is of {facts['origin']}, expected {self._origin}")
         self._learner.load(parts["network"])
@@ -162,56 +159,48 @@ class Episode:
         self._memory = Memory.from_state({name: value.numpy() for name, value in parts["memory"].items()})
         self._held = HeldView(self._memory, self._bank)
         self._phases = [tuple(classes) for classes in facts["phases"]]
-        self._groups = [Group(tuple(g["hard"]), tuple(g["easy"]), g["level2_tenths"]) for g in facts["groups"]]
-        self._old_tenths = facts["old_tenths"]
-        cuts = np.cumsum(facts["judged"])[:-1]
-        rows, labels = (np.split(parts["judged"][name].numpy(), cuts) for name in ("rows", "labels"))
-        self._judged = [Samples(r, y) for r, y in zip(rows, labels, strict=True)]
+        groups = [Group(tuple(g["hard"]), tuple(g["easy"]), g["level2_tenths"]) for g in facts["groups"]]
+        seen = [len(classes) for classes in self._phases]
+        self._allocator = Allocator(self._budget, seen, groups, facts["old_tenths"])
+        cuts = np.cumsum(facts["evaluated"])[:-1]
+        rows, labels = (np.split(parts["evaluated"][name].numpy(), cuts) for name in ("rows", "labels"))
+        self._evaluated = [Samples(r, y) for r, y in zip(rows, labels, strict=True)]
+        self._latest = None
 
     def _allocate(self, phase: Phase, action: Action | None, clock: Clock) -> Allocation | None:
         """Who may hold how much in this phase; None where nothing is limited (phase 0, and methods that keep all)."""
-        regime = self._learner.method.regime
-        if phase.index == 0 or regime == "all":
+        replay = self._learner.method.replay
+        if phase.index == 0 or replay == "all":
             return None
         state = self.observe(phase)
-        arriving = {label: len(rows) for label, rows in phase.train.items()}
-        if regime == "none":
-            return self._forget_all(state, arriving)
+        held, arriving = self._memory.counts(), {label: len(rows) for label, rows in phase.train.items()}
+        if replay == "none":
+            for label in self._phases[-1]:
+                self._memory.rank(label, np.arange(held[label]))
+            return self._allocator.allocate_new_only(state, held=held, arriving=arriving)
         if action is None:
             raise ValueError(f"phase {phase.index} needs an action")
         with clock("select"):
-            self._groups.append(self._rank_latest(action.level2_tenths))
+            harder, easier = self._rank_latest()
         with clock("policy"):
-            decision = decide(state, action)
-            self._old_tenths = decision.old_tenths
-            held = self._memory.counts()
-            return allocate(state.budget, decision, self._groups, held=held, arriving=arriving)
+            self._allocator.split(harder, easier, action)
+            decision = self._allocator.decide(state, action)
+            return self._allocator.allocate(state, decision, held=held, arriving=arriving)
 
-    def _forget_all(self, state: State, arriving: Mapping[int, int]) -> Allocation:
-        """No exemplars: old classes keep nothing, the new data may fill the budget."""
-        held = self._memory.counts()
-        for label in self._phases[-1]:
-            self._memory.rank(label, np.arange(held[label]))
-        total = min(state.budget, state.arriving)
-        ones = [1] * len(arriving)
-        quotas = apportion(total, ones, lower=ones, upper=list(arriving.values()))
-        return Allocation(state.budget, None, dict.fromkeys(held, 0), dict(zip(arriving, quotas, strict=True)))
-
-    def _rank_latest(self, level2_tenths: int) -> Group:
-        """Ranks the classes of the phase before for ever, and splits them into a harder and an easier half."""
+    def _rank_latest(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Ranks the classes of the phase before, once and for all; their harder and easier half."""
         samples = self._memory.samples().of(self._phases[-1])
         described, ranking = self._learner.rank(self._held, samples, self.next_phase, "rank")
         for label, order in ranking.items():
             self._memory.rank(label, order)
-        hard, easy = split(class_entropy(described.logits, samples.labels))
-        return Group(hard, easy, level2_tenths)
+        return split(class_entropy(described.logits, samples.labels))
 
     def _keep_exemplars(self, allocation: Allocation | None) -> None:
         """Lines 15-16: every old class is cut to its quota, the rest is freed; a method may refine what stays."""
         if allocation is None:
             self._memory.open(None)
             return
-        if self._groups:
+        if self._allocator.groups:
             self._refine(allocation)
         self._bank.drop(self._memory.cut(allocation.old))
         self._memory.open(allocation.budget)
@@ -241,15 +230,18 @@ class Episode:
             self._memory.load(label, np.sort(rows[order[:quota]]))
             self._bank.drop(rows[order[quota:]])
 
-    def _judge(self) -> Judgement:
-        """Both readouts on the judging samples of all seen classes."""
-        seen = Samples(_join(s.rows for s in self._judged), _join(s.labels for s in self._judged))
-        described, means = self._learner.describe(self._judge_bank, seen), self.class_means()
+    def _predict(self) -> Predictions:
+        seen = _joined(self._evaluated)
+        if not len(seen):
+            raise ValueError("no phase so far has samples to evaluate on")
+        described, means = self._learner.describe(self._eval_bank, seen), self.class_means()
         nme = None if means is None else metrics.nearest_mean(described.features, means)
-        return Judgement(seen.labels, described.logits.argmax(axis=1), nme)
+        return Predictions(seen.labels, described.logits.argmax(axis=1), nme)
 
-    def _result(self, phase: Phase, allocation: Allocation | None, judged: Judgement, clock: Clock) -> PhaseResult:
-        labels, own = judged.labels, judged.nme if self._learner.method.readout == "nme" else judged.cnn
+    def _result(
+        self, phase: Phase, allocation: Allocation | None, predictions: Predictions, clock: Clock
+    ) -> PhaseResult:
+        labels, own = predictions.labels, predictions.nme if self._learner.method.readout == "nme" else predictions.cnn
         if own is None:
             raise ValueError("a method that keeps no exemplars cannot read out by nearest means")
         phase_of_class = {label: index for index, classes in enumerate(self._phases) for label in classes}
@@ -260,8 +252,8 @@ class Episode:
             phase=phase.index,
             classes_seen=len(phase_of_class),
             accuracy=metrics.accuracy(labels, own),
-            accuracy_cnn=metrics.accuracy(labels, judged.cnn),
-            accuracy_nme=None if judged.nme is None else metrics.accuracy(labels, judged.nme),
+            accuracy_cnn=metrics.accuracy(labels, predictions.cnn),
+            accuracy_nme=None if predictions.nme is None else metrics.accuracy(labels, predictions.nme),
             accuracy_by_phase=tuple(metrics.accuracy_by_phase(labels, own, phase_of_class)),
             accuracy_old=old,
             accuracy_new=new,
@@ -272,24 +264,23 @@ class Episode:
             held_new=held_new,
             held_per_class=counts,
             seconds=clock.seconds,
-            judgement=judged,
+            predictions=predictions,
         )
 
 
-def _join(parts: Iterable[IntArray]) -> IntArray:
-    return np.concatenate(list(parts))
+def _joined(parts: Iterable[Samples]) -> Samples:
+    rows, labels = zip(*((part.rows, part.labels) for part in (EMPTY, *parts)), strict=True)
+    return Samples(np.concatenate(rows), np.concatenate(labels))
 
 
 def _samples(rows: Mapping[int, IntArray]) -> Samples:
-    if not rows:
-        return Samples(np.empty(0, np.int64), np.empty(0, np.int64))
-    return Samples(_join(rows.values()), np.repeat(list(rows), [len(part) for part in rows.values()]))
+    return _joined(Samples(part, np.full(len(part), label)) for label, part in rows.items())
 
 
-def _by_room(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+def _by_part(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """'memory/rows' -> ['memory']['rows']."""
-    rooms: dict[str, dict[str, Tensor]] = {}
+    parts: dict[str, dict[str, Tensor]] = {}
     for name, value in tensors.items():
-        room, _, rest = name.partition("/")
-        rooms.setdefault(room, {})[rest] = value
-    return rooms
+        part, _, rest = name.partition("/")
+        parts.setdefault(part, {})[rest] = value
+    return parts

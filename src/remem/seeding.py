@@ -1,4 +1,4 @@
-"""(seed, task, phase, purpose, epoch) -> an independent random stream. Nothing to store, nothing to restore."""
+"""Independent random streams derived from (seed, task, phase, purpose, epoch), so no generator state is ever saved."""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Streams:
-    """All random streams of one episode; equal keys give equal numbers in any process and in any order."""
+    """All random streams of one episode. Equal keys give equal numbers in any process and in any order."""
 
     seed: int
     task: str = "target"
 
     def integer(self, phase: int, purpose: str, epoch: int = 0) -> int:
-        """A 63-bit seed for whoever needs one (torch generators)."""
+        """A 63-bit seed, for example for a torch generator."""
         key = f"{self.seed}/{self.task}/{phase}/{purpose}/{epoch}".encode()
         return int.from_bytes(hashlib.sha256(key).digest()[:8], "little") >> 1
 

@@ -1,4 +1,4 @@
-"""The same work on many things, by threads that live as long as the process: for what lets the interpreter go."""
+"""A process-wide thread pool for work that releases the GIL, such as decoding images."""
 
 import os
 from collections import deque
@@ -8,15 +8,15 @@ from functools import cache
 from itertools import islice
 from typing import TypeVar
 
-BLOCK = 8  # handed over at a time: one by one costs as much as opening a file
-AHEAD = 2  # blocks under way for each thread: the rest is not looked at yet
+BLOCK = 8  # items per task: submitting items one by one costs as much as opening a file
+AHEAD = 2  # blocks submitted ahead for each thread; later items are not taken from the iterable yet
 
 T = TypeVar("T")
 S = TypeVar("S")
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on."""
+    """The number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -29,27 +29,30 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
 def in_threads(
     function: Callable[[S], T], items: Iterable[S], *, threads: int | None = None, block: int | None = None
 ) -> Iterator[T]:
-    """Results in the order of the items; the first item that raises ends it, and what has not begun never will."""
-    left, waiting = iter(items), deque[Future[list[T]]]()
+    """Maps `function` over `items` in the pool and yields results in order.
+
+    The first exception is raised in its place, and tasks that have not started are cancelled.
+    """
+    remaining, pending = iter(items), deque[Future[list[T]]]()
     threads, size = threads or THREADS, block or BLOCK
     pool = _pool(threads)
     try:
         while True:
-            while len(waiting) < AHEAD * threads and (some := list(islice(left, size))):
-                waiting.append(pool.submit(_each, function, some))
-            if not waiting:
+            while len(pending) < AHEAD * threads and (chunk := list(islice(remaining, size))):
+                pending.append(pool.submit(_map, function, chunk))
+            if not pending:
                 return
-            yield from waiting.popleft().result()
+            yield from pending.popleft().result()
     finally:
-        for future in waiting:
+        for future in pending:
             future.cancel()
 
 
-def _each(function: Callable[[S], T], block: list[S]) -> list[T]:
-    return [function(item) for item in block]
+def _map(function: Callable[[S], T], items: list[S]) -> list[T]:
+    return [function(item) for item in items]

@@ -1,4 +1,4 @@
-"""The values that rooms hand to each other: frozen dataclasses, no behaviour beyond plain arithmetic, no torch."""
+"""The values that packages hand to each other: frozen dataclasses with plain arithmetic only, no torch."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from remem.action import Decision
 
 IntArray = NDArray[np.int64]
 Values = NDArray[Any]  # (n, h, w, c) uint8 images or (n, d) float32 vectors
@@ -40,14 +42,17 @@ class Samples:
         return Samples(np.concatenate([self.rows, others.rows]), np.concatenate([self.labels, others.labels]))
 
 
+EMPTY = Samples(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
 @dataclass(frozen=True)
 class Phase:
-    """What one phase brings: its classes, their training rows, and the rows on which the model is judged."""
+    """What one phase brings: its classes, their training rows, and the samples, if any, to evaluate on."""
 
     index: int
     classes: tuple[int, ...]  # positions in the class order, ascending
     train: Mapping[int, IntArray]  # class -> rows of the training bank
-    judge: Samples  # rows of the judging bank (test, or validation cut from the training data)
+    eval_samples: Samples = EMPTY  # rows of the evaluation bank: test data, or validation data cut from training
 
     @property
     def arriving(self) -> int:
@@ -55,55 +60,8 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class State:
-    """What a policy sees before phase i >= 1 (protocol 2.1): the paper's two fractions, counts, feasible actions."""
-
-    phase: int
-    new_classes: int
-    old_classes: int
-    old_tenths: int  # nominal old share of phase i-1 in tenths; 0 for i = 1
-    budget: int  # M_i
-    exemplars: int  # E, the part of M_i that the conventional scheme gives to old classes
-    arriving: int  # training samples that the new classes bring
-    feasible: tuple[int, ...]  # every feasible old share of this phase, in tenths
-    splits: bool  # whether phase i-1 has two classes or more, so that level 2 has something to split
-
-    def vector(self) -> tuple[float, float]:
-        """s_i of the paper: (C_i / sum_{t<i} C_t, |M_old| / |M|)."""
-        return self.new_classes / self.old_classes, self.old_tenths / 10
-
-    @property
-    def reachable(self) -> tuple[int, ...]:
-        """Feasible shares that level 1 can choose: any for i = 1, a change of at most a tenth later."""
-        if self.phase == 1:
-            return self.feasible
-        return tuple(t for t in self.feasible if abs(t - self.old_tenths) <= 1)
-
-
-@dataclass(frozen=True)
-class Action:
-    """A policy's answer: an old share in tenths (or, for `static`, an exact number) and the level-2 split."""
-
-    old_tenths: int | None = None
-    old_total: int | None = None
-    level2_tenths: int = 5
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The action as it is carried out, after infeasible ones became the nearest feasible one."""
-
-    old_total: int  # |M_old| before unused memory flows from one side to the other
-    old_share: float  # nominal
-    old_tenths: int  # nominal, what the next state reports
-    level1: float | None  # the share (i = 1) or its change (i >= 2); None for an exact number
-    level2: float | None  # None where there is nothing to split
-    clamped: bool
-
-
-@dataclass(frozen=True)
 class Group:
-    """The two halves of one phase's classes, and the split that they keep for ever (protocol 2.3)."""
+    """The harder and the easier half of one phase's classes, and the split they keep from then on (protocol 2.3)."""
 
     hard: tuple[int, ...]
     easy: tuple[int, ...]
@@ -125,8 +83,8 @@ class Allocation:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What the model said of the judging samples of all seen classes; both heads, where they exist."""
+class Predictions:
+    """Predicted classes of the evaluation samples of all seen classes, by both readouts where they exist."""
 
     labels: IntArray  # (n,)
     cnn: IntArray  # (n,)
@@ -152,4 +110,4 @@ class PhaseResult:
     held_new: int
     held_per_class: Mapping[int, int]
     seconds: Mapping[str, float]
-    judgement: Judgement
+    predictions: Predictions

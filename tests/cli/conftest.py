@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from remem.cli.main import main
-from worlds import blobs
+from factories import blobs
 
 TINY = ("--set", "train.epochs=1", "--set", "finetune.epochs=0", "--set", "net.hidden=[8]", "--phases", "2")
 

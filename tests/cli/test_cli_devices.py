@@ -21,8 +21,8 @@ SETTINGS = {
     "net.batch_norm": "false",  # it would see halves of a batch
     "train.batch_size": "11",  # of 46 samples: the last two are shared as one and one
     "train.precision": "fp32",  # rounding to bf16 would hide what 1e-5 is to show
-    "train.rate": "0.02",  # at ten times these rates losses jump, and so does what rounding makes of them
-    "train.rate_later": "0.02",
+    "train.lr": "0.02",  # at ten times these rates losses jump, and so does what rounding makes of them
+    "train.lr_later": "0.02",
     "train.epochs": "3",
     "finetune.epochs": "2",
 }

@@ -13,7 +13,7 @@ import pytest
 
 from cli.conftest import Command
 from remem.cli.main import main
-from worlds import timeless
+from factories import timeless
 
 # Enough epochs for phases of half a second and more: time to be stopped in the middle of one.
 FLAGS = ("--phases", "2", "--budget", "40", "--set", "train.epochs=60", "--set", "train.batch_size=8")

@@ -38,7 +38,7 @@ def policy_of(out: Path) -> Any:
 
 def test_it_says_what_it_learns_and_how_it_goes(remem: Command, vectors: str, tmp_path: Path) -> None:
     out = tmp_path / "mine"
-    flags = ("--dataset", vectors, *TINY, *LEARN, "--set", "learn.rate_eta=0.5", "--baseline", "leave-one-out")
+    flags = ("--dataset", vectors, *TINY, *LEARN, "--set", "learn.lr_eta=0.5", "--baseline", "leave-one-out")
     said = remem("learn-policy", *flags, "--out", out)
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
@@ -58,7 +58,7 @@ def test_it_says_what_it_learns_and_how_it_goes(remem: Command, vectors: str, tm
     assert lines[-2] == f"path     old shares | harder halves, most probable: {path}"
     assert lines[-1] == f"policy   rmm; use it with `--policy {out}`"
     learn = policy_of(out)["settings"]["learn"]
-    assert [learn[key] for key in ("epochs", "tasks", "runs", "pool", "rate_eta")] == [2, 1, 2, 1, 0.5]
+    assert [learn[key] for key in ("epochs", "tasks", "runs", "pool", "lr_eta")] == [2, 1, 2, 1, 0.5]
 
     used = remem("run", "--dataset", vectors, *TINY[:-4], "--policy", out, "--quiet", "--out", tmp_path / "run")
     assert used.code == 0, used.err
@@ -124,7 +124,7 @@ def test_an_oracle_is_called_an_oracle(remem: Command, vectors: str, tmp_path: P
         (["--source", "dataset:cifar10"], "no data set named 'cifar10'; did you mean 'cifar100'?"),
         (["--epochs", "0"], "learn.epochs: 0 given; "),
         (["--baseline", "mean"], "learn.baseline: 'mean' given; "),
-        (["--set", "learn.rate=1"], "learn.rate: no such setting; there are rate_eta"),
+        (["--set", "learn.lr=1"], "learn.rate: no such setting; there are lr_eta"),
         (["--set", "lern.runs=1"], "lern: no such setting"),
         (["--crossval-fixed", "--pool", "0"], "learn.pool: 0 given; expected at least 1"),
         (["--method", "joint"], "method: joint given, but it shares no memory between old and new"),

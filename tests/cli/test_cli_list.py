@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Command
-from remem.runs.config import PRESETS
+from remem.runs.presets import PRESETS
 
 KNOWN = {
     "methods": {"finetune", "lwf", "icarl", "joint"},

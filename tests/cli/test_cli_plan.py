@@ -8,7 +8,7 @@ import pytest
 
 from cli.conftest import TINY, Command
 from remem.cli.plan import old_quotas, size
-from remem.runs.plan import OldQuotas, PlannedPhase
+from remem.runs.dry_run import OldQuotas, PlannedPhase
 
 FLAGS = (*TINY, "--budget", 30, "--exemplars", 10, "--policy", "fixed-0.6")
 

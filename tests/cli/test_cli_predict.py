@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cli.conftest import Command, Said
-from remem.runs.folder import run_in_folder
+from remem.runs.run import run_in_folder
 from remem.runs.model import load_model
-from worlds import blobs, pictures, ready, write_folder
+from factories import blobs, pictures, ready, write_folder
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_a_method_that_keeps_all_data_is_called_an_oracle(remem: Command, vector
 def test_accuracy_on_training_data_is_called_so_at_the_end(remem: Command, vectors: str, tmp_path: Path) -> None:
     said = remem("run", "--dataset", vectors, *TINY, "--validation", 0.1, "--out", tmp_path / "run")
     [totals] = [line for line in said.out.splitlines() if line.startswith("average accuracy ")]
-    assert totals.endswith(", judged on a share of the training data (0.1)")
+    assert totals.endswith(", evaluated on a share of the training data (0.1)")
 
 
 def test_python_dash_m_and_version(remem: Command) -> None:

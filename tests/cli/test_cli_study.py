@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Command
-from worlds import timeless
+from factories import timeless
 
 # A shell that starts tests in the background lets them ignore Ctrl-C; the command must not inherit that.
 PROGRAM = """

@@ -10,21 +10,21 @@ import pytest
 
 from cli.conftest import Command
 from remem.cli.demo import POLICIES, verdict
-from remem.runs.crew import Crew, Job, ignore
+from remem.parallel.pool import WorkerPool, Job, ignore
 from remem.runs.results import RunResult
-from remem.runs.worker import FarEnd
+from remem.parallel.worker import JobHandler
 
 TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
 
 
-class OneAfterAnother(Crew):
+class OneAfterAnother(WorkerPool):
     """A crew without the cost of new processes."""
 
     def run(
         self, jobs: Sequence[Job], tell: Callable[[Job, dict[str, Any]], None] = ignore
     ) -> Iterator[tuple[Job, dict[str, Any]]]:
         for job in jobs:
-            yield job, FarEnd().do(job.kind, job.order, partial(tell, job))
+            yield job, JobHandler().do(job.kind, job.order, partial(tell, job))
 
 
 def test_the_demo_compares_all_runs_and_reuses_them(
@@ -49,7 +49,7 @@ def test_the_demo_compares_all_runs_and_reuses_them(
 
     assert not (out / "phase0").exists()
     stamps = [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES]
-    monkeypatch.setattr("remem.runs.crew.Crew", OneAfterAnother)
+    monkeypatch.setattr("remem.parallel.pool.WorkerPool", OneAfterAnother)
     again = remem("demo", "--out", out, *settings)
     assert again.code == 0
     assert "complete already and reused: static, fixed-0.6, rmm" in again.out

@@ -26,7 +26,7 @@ def epoch(phase: int, stage: str, number: int, epochs: int, samples: int) -> dic
 
 
 def judged(phase: int) -> dict[str, Any]:
-    return {"event": "judged", "phase": phase, "accuracy": 0.5}
+    return {"event": "evaluated", "phase": phase, "accuracy": 0.5}
 
 
 def test_the_first_estimate() -> None:

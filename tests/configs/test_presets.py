@@ -10,8 +10,9 @@ import pytest
 from remem.data.datasets import BY_PATH, DATASETS
 from remem.methods.settings import FinetuneSettings, TrainSettings
 from remem.methods.table import METHODS
-from remem.nets.contract import BACKBONES
-from remem.runs.config import PRESETS, compose, known_keys, read_toml, shipped_configs
+from remem.nets.backbones import BACKBONES
+from remem.runs.presets import PRESETS, read_toml, shipped_configs
+from remem.runs.config import compose, known_keys
 
 CONF = resources.files("remem.conf")
 NAMES = [*DATASETS, *(f"{kind}:somewhere" for kind in BY_PATH)]
@@ -51,7 +52,7 @@ def test_the_defaults_of_training_are_the_small_preset() -> None:
 
 def test_the_papers_schedule() -> None:
     train = compose({"preset": "paper", "data": {"name": "cifar100"}}).train
-    assert (train.epochs, train.batch_size, train.rate, train.momentum) == (160, 128, 0.1, 0.9)
+    assert (train.epochs, train.batch_size, train.lr, train.momentum) == (160, 128, 0.1, 0.9)
     assert (train.weight_decay, train.schedule, train.milestones, train.decay) == (5e-4, "step", (0.5, 0.75), 0.1)
 
 

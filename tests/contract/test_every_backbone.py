@@ -1,20 +1,19 @@
-"""What every registered backbone promises: it builds for its kind of input, refuses the other, and fits a network."""
+"""Every registered backbone builds for its kind of input, refuses the other kind, and works in a network."""
 
 import pytest
 import torch
 
-import remem.nets.network  # noqa: F401  (registers the backbones)
 from remem.errors import InputError
-from remem.nets.contract import BACKBONES, NetSettings, build_backbone
-from remem.nets.heads import HeadSettings
+from remem.nets.backbones import BACKBONES, build_backbone
 from remem.nets.network import build_network
+from remem.nets.settings import HeadSettings, NetSettings
 
 SHAPES: dict[str, tuple[int, ...]] = {"images": (32, 32, 3), "vectors": (10,)}
 INPUTS = {"images": (2, 3, 32, 32), "vectors": (2, 10)}
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_it_fits_its_kind_of_input(name: str) -> None:
+def test_it_works_for_its_kind_of_input(name: str) -> None:
     kind = BACKBONES[name].takes
     network = build_network(NetSettings(name=name), SHAPES[kind], HeadSettings(name="cosine"), 0).eval()
     network.head.grow(3, torch.Generator().manual_seed(0))

@@ -1,19 +1,19 @@
-"""What every registered method promises, under every kind of policy: phases of one class, hardly any memory."""
+"""Every registered method under several policies, with one class per phase and very little memory."""
 
 from typing import Any
 
 import pytest
 import torch
 
+from factories import blobs, facts_of, opened, pictures, play, ready, same_tensors
 from remem.methods.table import METHODS
 from remem.runs.build import Prepared
-from worlds import blobs, facts_of, opened, pictures, play, ready, same_tensors
 
 ONE_BY_ONE = {"scenario": {"phases": 5, "base_classes": 1}, "train": {"epochs": 1}}
 
 
 def tiny(method: str, **layers: Any) -> Prepared:
-    """Six classes one after another, 9 samples for all of them; the last phase leaves at most 2 for its class."""
+    """Six phases of one class each with a budget of 9 samples; in the last phase a class has at most 2."""
     return ready(blobs(per_class=8), ONE_BY_ONE, {"method": {"name": method}, "memory": {"budget": 9}}, layers)
 
 
@@ -23,7 +23,7 @@ def test_runs_within_its_budget(method: str, policy: str) -> None:
     prepared = tiny(method, policy=policy)
     results = play(opened(prepared), prepared)
     assert [result.classes_seen for result in results] == [1, 2, 3, 4, 5, 6]
-    keeps_all = prepared.method.regime == "all"
+    keeps_all = prepared.method.replay == "all"
     for result in results:
         assert 0 <= result.accuracy_cnn <= 1
         assert result.accuracy_nme is not None  # both heads are recorded
@@ -39,8 +39,8 @@ def test_runs_within_its_budget(method: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_goes_on_exactly_from_a_snapshot(method: str) -> None:
-    """On pictures, mirrored ones too; after phase 0, before methods grow new parts, and after phase 1."""
+def test_resumes_exactly_from_a_snapshot(method: str) -> None:
+    """On images with flips; from snapshots after phase 0, before methods expand the network, and after phase 1."""
     prepared = ready(pictures(per_class=8), {"method": {"name": method}})
     episode = opened(prepared)
     snapshots, facts = [], []

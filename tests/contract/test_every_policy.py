@@ -1,14 +1,14 @@
-"""What every registered policy promises: an action that can be carried out, in every state that can come."""
+"""Every registered policy returns a feasible action in every possible state."""
 
 import pytest
 
+from remem.action import State
 from remem.memory.allocation import decide, feasible_tenths
-from remem.policies.policy import POLICIES
-from remem.types import State
+from remem.policies.table import POLICIES
 
 
 def states() -> list[State]:
-    """From one sample per class to more memory than data."""
+    """States from one sample per class to more memory than data."""
     made = []
     for old, new, budget, arriving in (
         (1, 1, 2, 9),
@@ -24,16 +24,16 @@ def states() -> list[State]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_action_can_be_carried_out(name: str) -> None:
+def test_every_action_is_feasible(name: str) -> None:
     policy = POLICIES[name].build()
     for state in states():
         decision = decide(state, policy.act(state))
         assert state.old_classes <= decision.old_total <= state.budget - state.new_classes
-        assert policy.act(state) == policy.act(state)  # no hidden state, no chance
+        assert policy.act(state) == policy.act(state)  # deterministic, no hidden state
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_says_what_it_is(name: str) -> None:
+def test_every_policy_has_a_name_and_provenance(name: str) -> None:
     policy = POLICIES[name].build()
     assert policy.name == name
     assert policy.provenance()["name"] == name

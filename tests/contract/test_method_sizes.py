@@ -1,9 +1,9 @@
-"""Every method on pictures of 16, 32 and 224 px, and through 25 phases of one class each."""
+"""Every method on images of 16, 32 and 224 pixels, and over 25 phases of one class each."""
 
 import pytest
 
+from factories import blobs, opened, pictures, play, ready
 from remem.methods.table import METHODS
-from worlds import blobs, opened, pictures, play, ready
 
 SHORT = {
     "scenario": {"phases": 1, "base_classes": 2},
@@ -16,25 +16,25 @@ SHORT = {
 
 @pytest.mark.parametrize("side", [16, 32, 224])
 @pytest.mark.parametrize("method", METHODS)
-def test_pictures_of_any_size(method: str, side: int) -> None:
+def test_images_of_any_size(method: str, side: int) -> None:
     dataset = pictures(classes=3, per_class=6, side=side)
-    # 224 px are what networks see of 256 in random resized crops; here the crop of the stored 224 shows that path too
-    look = {"augment": {"kind": "resized-crop"}} if side == 224 else {}
-    prepared = ready(dataset, SHORT, {"method": {"name": method}}, look)
+    # on ImageNet, networks see resized crops of 224 from 256; resized crops of the stored 224 test the same path
+    augment = {"augment": {"kind": "resized-crop"}} if side == 224 else {}
+    prepared = ready(dataset, SHORT, {"method": {"name": method}}, augment)
     results = play(opened(prepared), prepared)
     assert [result.classes_seen for result in results] == [2, 3]
     assert all(0.0 <= result.accuracy <= 1.0 for result in results)
-    assert prepared.method.regime == "all" or results[1].held_old + results[1].held_new == 12
+    assert prepared.method.replay == "all" or results[1].held_old + results[1].held_new == 12
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_25_phases_of_one_class(method: str) -> None:
-    """N = 25 on 50 classes: margins with one new class, one proxy set, splits with nothing to split."""
+    """N = 25 on 50 classes: margins with one new class, one proxy set, level-2 splits with nothing to split."""
     many = {"scenario": {"phases": 25, "base_classes": 25}, "memory": {"budget": 75, "exemplars": 50}}
     prepared = ready(blobs(classes=50, per_class=4, test_per_class=2), many, {"method": {"name": method}})
     results = play(opened(prepared), prepared)
     assert [result.classes_seen for result in results] == list(range(25, 51))
     assert all(result.decision is None or result.decision.level2 is None for result in results[2:])
-    if prepared.method.regime == "budget":
+    if prepared.method.replay == "budget":
         assert all(min(result.held_per_class.values()) >= 1 for result in results)
         assert max(result.held_old + result.held_new for result in results[1:]) <= 75

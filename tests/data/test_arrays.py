@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remem.data.arrays import ArraySource, from_arrays
-from remem.data.datasets import DataSettings, check_dataset, load_dataset
+from remem.data.arrays import from_arrays
+from remem.data.datasets import check_dataset, load_dataset
+from remem.data.settings import DataSettings
+from remem.data.source import ArraySource
 from remem.errors import DamagedFileError, InputError
 
 IMAGES = np.arange(4 * 2 * 2 * 3, dtype=np.uint8).reshape(4, 2, 2, 3)
@@ -19,7 +21,7 @@ def pair(x: Any, y: Any = LABELS, **more: Any) -> Any:
     return from_arrays(x, y, x, y, **more)
 
 
-def test_labels_become_places_in_the_sorted_labels() -> None:
+def test_labels_become_positions_in_the_sorted_labels() -> None:
     data = pair(IMAGES)
     assert data.train.labels.tolist() == [1, 0, 1, 0]
     assert data.train.labels.dtype == np.int64
@@ -32,7 +34,7 @@ def test_images_of_all_kinds() -> None:
     data = pair(IMAGES)
     assert data.train.shape == (2, 2, 3)
     assert np.array_equal(data.train.read(np.array([2, 0])), IMAGES[[2, 0]])
-    assert data.look.augment == "crop"
+    assert data.preprocessing.augment == "crop"
     assert pair(IMAGES[:, :, :, 0]).train.shape == (2, 2, 1)
     deep = pair(IMAGES.astype(np.uint16) * 256 + 255).train.read(np.arange(4))
     assert deep.dtype == np.uint8
@@ -46,7 +48,7 @@ def test_vectors_are_float32_and_never_augmented() -> None:
     assert values.dtype == np.float32
     assert values.tolist() == [[2.0, 3.0]]
     assert data.train.shape == (2,)
-    assert data.look.augment == "none"
+    assert data.preprocessing.augment == "none"
 
 
 def test_fingerprint_follows_the_content() -> None:

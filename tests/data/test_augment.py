@@ -1,4 +1,4 @@
-"""augment.py against plain per-image versions that use the same random numbers."""
+"""augment.py against simple per-image implementations that use the same random numbers."""
 
 import math
 
@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from remem.data.augment import AugmentPlan, AugmentSettings, augment, plain, plan_for
-from remem.data.source import Look
+from remem.data.augment import AugmentPlan, augment, plain, plan_for
+from remem.data.settings import AugmentSettings
+from remem.data.source import Preprocessing
 from remem.errors import InputError
 
-PHOTO = Look(mean=None, std=None, augment="crop", flip=True)
+PHOTO = Preprocessing(mean=None, std=None, augment="crop", flip=True)
 
 
 def pictures(count: int = 40, height: int = 16, width: int = 16, channels: int = 3) -> Tensor:
@@ -57,8 +58,8 @@ def boxes_one_by_one(
     place = torch.rand((2, count), generator=generator, dtype=torch.float64).tolist()
     boxes = []
     for i in range(count):
-        for share, lean in zip(draws[0][i], draws[1][i], strict=True):
-            area = height * width * (0.08 + 0.92 * share)
+        for size, lean in zip(draws[0][i], draws[1][i], strict=True):
+            area = height * width * (0.08 + 0.92 * size)
             ratio = math.exp(math.log(3 / 4) + (math.log(4 / 3) - math.log(3 / 4)) * lean)
             wide, tall = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < wide <= width and 0 < tall <= height:
@@ -98,7 +99,7 @@ def test_resized_crop_equals_the_plain_version(height: int, width: int) -> None:
     assert torch.equal(augment(images, plan, seeded()), torch.stack(expected))
 
 
-def test_resized_crop_falls_back_to_the_middle() -> None:
+def test_resized_crop_falls_back_to_the_centre() -> None:
     # A line of 1 x 100 pixels: boxes of at least 8 of 100 pixels with ratio 3/4..4/3 are 2 to 12 pixels high.
     images = torch.arange(100, dtype=torch.uint8).view(1, 1, 100, 1)
     shown = augment(images, AugmentPlan("resized-crop", size=1), seeded())
@@ -106,7 +107,7 @@ def test_resized_crop_falls_back_to_the_middle() -> None:
 
 
 @pytest.mark.parametrize("kind", ["none", "crop", "resized-crop"])
-def test_same_generator_same_pictures(kind: str) -> None:
+def test_equal_generators_give_equal_images(kind: str) -> None:
     images = pictures()
     plan = AugmentPlan(kind, size=14, pad=2, flip=True, brightness=0.3)
     first, second, other = (augment(images, plan, seeded(s)) for s in (1, 1, 2))
@@ -124,28 +125,28 @@ def test_output_is_channels_last_float(kind: str) -> None:
         assert 200 < shown.max() <= 255
 
 
-def test_none_leaves_pictures_alone_and_draws_nothing() -> None:
+def test_none_changes_no_image_and_draws_no_numbers() -> None:
     generator = seeded()
     before = generator.get_state()
     assert torch.equal(augment(pictures(), AugmentPlan(), generator), pictures().permute(0, 3, 1, 2).float())
     assert torch.equal(generator.get_state(), before)
 
 
-def test_brightness_cuts_and_rounds_down() -> None:
+def test_brightness_clips_and_rounds_down() -> None:
     images = torch.tensor([0, 3, 100, 255], dtype=torch.uint8).view(1, 1, 4, 1)
     factor = 0.5 + torch.rand(1, generator=seeded(), dtype=torch.float64).item()
     expected = [math.floor(min(255.0, v * factor)) for v in (0, 3, 100, 255)]
     assert augment(images, AugmentPlan(brightness=0.5), seeded()).flatten().tolist() == expected
 
 
-def test_plain_takes_the_middle() -> None:
+def test_plain_takes_the_centre() -> None:
     images = pictures(2, 16, 20)
     shown = plain(images, AugmentPlan("resized-crop", size=14))
     assert torch.equal(shown, images[:, 1:15, 3:17].permute(0, 3, 1, 2).float())
     assert torch.equal(plain(images, AugmentPlan("crop", size=16, pad=2)), images.permute(0, 3, 1, 2).float())
 
 
-def test_vectors_pass_untouched() -> None:
+def test_vectors_are_unchanged() -> None:
     vectors = torch.randn(5, 7, generator=seeded())
     plan = AugmentPlan("crop", size=16, pad=2, flip=True, brightness=0.5)
     assert augment(vectors, plan, seeded()) is vectors
@@ -163,7 +164,7 @@ def test_plan_follows_the_data_set_and_the_user() -> None:
     assert plan_for(PHOTO, (32, 32, 3), AugmentSettings(pad=1, flip=False, brightness=0.25)) == AugmentPlan(
         "crop", size=32, pad=1, brightness=0.25
     )
-    large = Look(mean=None, std=None, augment="resized-crop", flip=True)
+    large = Preprocessing(mean=None, std=None, augment="resized-crop", flip=True)
     assert plan_for(large, (256, 256, 3), AugmentSettings()) == AugmentPlan("resized-crop", size=224, flip=True)
     assert plan_for(large, (64, 64, 3), AugmentSettings()) == AugmentPlan("resized-crop", size=56, flip=True)
     assert plan_for(PHOTO, (32, 32, 3), AugmentSettings(kind="none")) == AugmentPlan(size=32)
@@ -172,14 +173,14 @@ def test_plan_follows_the_data_set_and_the_user() -> None:
 
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(InputError, match=r"augment.kind: 'cutout' is not one of none, crop"):
-        plan_for(Look(mean=None, std=None, augment="cutout", flip=False), (8, 8, 1), AugmentSettings())
+        plan_for(Preprocessing(mean=None, std=None, augment="cutout", flip=False), (8, 8, 1), AugmentSettings())
     for wrong in ({"pad": -1}, {"brightness": -0.1}, {"brightness": float("inf")}, {"kind": "cutout"}, {"angle": 3}):
         with pytest.raises(ValidationError):
             AugmentSettings.model_validate(wrong)
 
 
 @pytest.mark.parametrize("kind", ["none", "crop", "resized-crop"])
-def test_shares_of_a_batch_look_as_in_the_whole(kind: str) -> None:
+def test_shards_are_augmented_like_the_whole_batch(kind: str) -> None:
     images = pictures(7)
     plan = AugmentPlan(kind, size=12, pad=2, flip=True, brightness=0.3)
     whole = augment(images, plan, seeded())

@@ -1,4 +1,4 @@
-"""Banks: rows of a source beside rows of their own, which are really dropped."""
+"""Banks: read-only source rows, and owned rows that are freed when dropped."""
 
 import gc
 import weakref
@@ -6,8 +6,8 @@ import weakref
 import numpy as np
 import pytest
 
-from remem.data.arrays import ArraySource
 from remem.data.bank import Bank
+from remem.data.source import ArraySource
 from remem.errors import NotHeldError
 
 VALUES = np.arange(3 * 2 * 2 * 1, dtype=np.uint8).reshape(3, 2, 2, 1)
@@ -22,7 +22,7 @@ def ints(*numbers: int) -> np.ndarray:
     return np.array(numbers, dtype=np.int64)
 
 
-def test_facts() -> None:
+def test_properties() -> None:
     bank = make()
     assert bank.shape == (2, 2, 1)
     assert bank.row_bytes == 4
@@ -60,7 +60,7 @@ def test_dropped_values_are_freed_one_by_one() -> None:
     bank.drop(rows[1:2])
     gc.collect()
     assert watched() is None
-    assert all(value.base is None for value in bank.owned().values())  # none keeps the batch alive
+    assert all(value.base is None for value in bank.owned().values())  # no row keeps the batch alive
 
 
 def test_the_bank_keeps_copies() -> None:
@@ -77,14 +77,14 @@ def test_the_bank_keeps_copies() -> None:
         bank.owned()[3][:] = 0
 
 
-def test_values_of_another_kind_are_refused() -> None:
+def test_values_of_another_shape_or_type_are_refused() -> None:
     with pytest.raises(ValueError, match="expected"):
         make().own(np.zeros((1, 2, 2, 3), dtype=np.uint8))
     with pytest.raises(ValueError, match="expected"):
         make().own(np.zeros((1, 2, 2, 1), dtype=np.float32))
 
 
-def test_restored_bank_goes_on_as_the_original() -> None:
+def test_a_restored_bank_continues_like_the_original() -> None:
     bank = make()
     bank.drop(bank.own(NEW)[2:])
     other = make()

@@ -1,4 +1,4 @@
-"""batches.py: every sample once, no batch of one, equal slices, and a reader thread that never outlives its use."""
+"""batches.py: complete epochs, no batch of one, equal shards, and a reader thread that ends with its consumer."""
 
 import math
 import threading
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from remem.data import batches as module
-from remem.data.batches import batches, prefetched, share
+from remem.data.batches import batches, prefetched, shard
 from remem.errors import InputError
 from remem.types import IntArray, Samples, Values
 
@@ -50,13 +50,13 @@ def test_order_comes_from_the_generator_alone() -> None:
 @pytest.mark.parametrize("world", [2, 3, 4])
 def test_ranks_share_the_same_global_batches(count: int, world: int) -> None:
     parts = list(batches(made(count), 16, np.random.default_rng(4), world=world))
-    shares = [[part.take(share(len(part), rank, world)) for part in parts] for rank in range(world)]
+    shards = [[part.take(shard(len(part), rank, world)) for part in parts] for rank in range(world)]
     alone = [part.rows for part in batches(made(count), 16, np.random.default_rng(4))]
-    if len(alone[-1]) < 2 * world:  # such a rest cannot give every rank two samples
+    if len(alone[-1]) < 2 * world:  # too few for two samples per rank
         alone = [*alone[:-2], np.concatenate(alone[-2:])]
     assert len(parts) == len(alone)
     for step, whole in enumerate(alone):
-        slices = [own[step].rows for own in shares]
+        slices = [own[step].rows for own in shards]
         assert np.concatenate(slices).tolist() == whole.tolist()
         sizes = [len(s) for s in slices]
         assert min(sizes) >= 2
@@ -72,8 +72,8 @@ def test_impossible_sizes_are_refused() -> None:
         batches(made(5), 16, None, world=4)
 
 
-class NotingReader:
-    """Gives rows back as values, notes what it has begun to read, and fails at row `bad`."""
+class RecordingReader:
+    """Returns rows as values, records the first row of every read, and fails at row `bad`."""
 
     def __init__(self, bad: int = -1) -> None:
         self.bad = bad
@@ -92,16 +92,16 @@ class NotingReader:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every batch takes long enough for a thread."""
+    """Every read counts as slow enough for a thread."""
     monkeypatch.setattr(module, "HAND_OVER", 0.0)
 
 
 def test_quick_batches_are_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HAND_OVER", math.inf)
-    reader = NotingReader(bad=109)
+    reader = RecordingReader(bad=109)
     stream = prefetched(reader, batches(made(40), 4, None))
     assert [next(stream)[0][0, 0] for _ in range(2)] == [100, 104]
-    assert reader.begun == [100, 104]  # and none ahead
+    assert reader.begun == [100, 104]  # nothing is read ahead
     with pytest.raises(OSError, match="row 109 is broken"):
         next(stream)
     assert reader.threads == {threading.current_thread().name}
@@ -109,33 +109,33 @@ def test_quick_batches_are_read_in_place(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_prefetched_keeps_the_order(slow: None) -> None:
     before = threading.active_count()
-    reader = NotingReader()
+    reader = RecordingReader()
     got = list(prefetched(reader, batches(made(30), 4, np.random.default_rng(0))))
     expected = list(batches(made(30), 4, np.random.default_rng(0)))
     assert [values[:, 0].tolist() for values, _ in got] == [part.rows.tolist() for part in expected]
     assert [labels.tolist() for _, labels in got] == [part.labels.tolist() for part in expected]
-    assert len(reader.threads - {threading.current_thread().name}) == 1  # the first batch is read at once
+    assert len(reader.threads - {threading.current_thread().name}) == 1  # the first batch is read in this thread
     assert threading.active_count() == before
 
 
 def test_prefetched_reads_one_batch_ahead_and_stops_with_its_consumer(slow: None) -> None:
     before = threading.active_count()
-    reader = NotingReader()
+    reader = RecordingReader()
     stream = prefetched(reader, batches(made(40), 4, None))
     next(stream)
     reader.step.clear()
-    next(stream)  # asks for the third batch before it hands out the second
+    next(stream)  # requests the third batch before it returns the second
     assert reader.step.wait(5)
     assert reader.begun in ([100, 104], [100, 104, 108])
     assert threading.active_count() == before + 1
-    stream.close()  # type: ignore[attr-defined]  # generators are closed so when a loop is left early
+    stream.close()  # type: ignore[attr-defined]  # as when a loop is left early
     assert threading.active_count() == before
     assert max(reader.begun) <= 108
 
 
 def test_prefetched_passes_exceptions_on_in_their_place(slow: None) -> None:
     before = threading.active_count()
-    stream = prefetched(NotingReader(bad=109), batches(made(40), 4, None))
+    stream = prefetched(RecordingReader(bad=109), batches(made(40), 4, None))
     assert next(stream)[0][0, 0] == 100
     assert next(stream)[0][0, 0] == 104
     with pytest.raises(OSError, match="row 109 is broken"):
@@ -150,9 +150,9 @@ def test_prefetched_passes_on_exceptions_of_the_batches(slow: None) -> None:
 
     before = threading.active_count()
     with pytest.raises(ValueError, match="no more"):
-        list(prefetched(NotingReader(), broken()))
+        list(prefetched(RecordingReader(), broken()))
     assert threading.active_count() == before
 
 
 def test_prefetched_nothing() -> None:
-    assert list(prefetched(NotingReader(), iter([]))) == []
+    assert list(prefetched(RecordingReader(), iter([]))) == []

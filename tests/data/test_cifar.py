@@ -1,4 +1,4 @@
-"""CIFAR-100 from python and binary files; hostile and damaged files raise and run nothing."""
+"""CIFAR-100 from python and binary files; malicious and damaged files raise and execute nothing."""
 
 import hashlib
 import os
@@ -11,7 +11,8 @@ import pytest
 
 from remem.data import cifar
 from remem.data.cifar import read_pickle
-from remem.data.datasets import DATASETS, DataSettings, check_dataset, load_dataset
+from remem.data.datasets import DATASETS, check_dataset, load_dataset
+from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError
 
 NAMES = [f"class_{label}" for label in range(100)]
@@ -104,7 +105,7 @@ def test_smaller_images(tmp_path: Path) -> None:
 
 
 class Hostile:
-    """Would make a file if it were unpickled the plain way."""
+    """Creates a file when unpickled by the standard unpickler."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -119,7 +120,7 @@ def test_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match=r"train: not a CIFAR-100 file \(it asks for .*mkdir"):
         load_dataset(settings)
     assert not trap.exists()
-    pickle.loads((tmp_path / "cifar-100-python" / "train").read_bytes())  # the trap does work
+    pickle.loads((tmp_path / "cifar-100-python" / "train").read_bytes())  # the standard unpickler does execute it
     assert trap.exists()
 
 
@@ -136,7 +137,7 @@ def test_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
         b"\x80\x04]\x94.",
     ],
 )
-def test_strange_pickles_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_other_pickles_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "train"
     path.write_bytes(content)
     with pytest.raises(DamagedFileError, match="train: not a CIFAR-100 file"):
@@ -213,6 +214,6 @@ def test_the_real_files() -> None:
     assert np.bincount(data.test.labels).tolist() == [100] * 100
     assert data.class_names[:2] == ("apple", "aquarium_fish")
     pixels = data.train.read(np.arange(50_000))
-    assert data.look.mean is not None
+    assert data.preprocessing.mean is not None
     # LUCIR's means are of these pixels, printed with four digits.
-    assert np.allclose(pixels.mean(axis=(0, 1, 2)) / 255, data.look.mean, atol=2e-4)
+    assert np.allclose(pixels.mean(axis=(0, 1, 2)) / 255, data.preprocessing.mean, atol=2e-4)

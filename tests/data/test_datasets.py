@@ -1,14 +1,16 @@
-"""The table of data sets, and where they are looked for."""
+"""The registry of data sets and the data root."""
 
 from pathlib import Path
 
 import pytest
 
-from remem.data.datasets import DATASETS, DataSettings, cache_folder, data_root, load_dataset
+from remem.data.datasets import DATASETS, load_dataset
+from remem.data.settings import DataSettings
+from remem.data.source import cache_folder, data_root
 from remem.errors import InputError
 
 
-def test_every_promised_name_is_there() -> None:
+def test_every_documented_name_is_registered() -> None:
     names = "glyphs digits cifar100 mini-imagenet imagenet-subset-lucir imagenet-subset-podnet imagenet-full"
     assert set(names.split()) <= set(DATASETS)
     for name in DATASETS:
@@ -35,7 +37,7 @@ def test_data_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert data_root(DataSettings()) == cache_folder()
 
 
-def test_a_home_is_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_data_root_expands_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert data_root(DataSettings(root=Path("~/data"))) == tmp_path / "data"
 
@@ -50,7 +52,7 @@ def test_an_empty_root_is_explained(name: str, tmp_path: Path) -> None:
     assert "REMEM_DATA" in problems[0]
 
 
-def test_settings_refuse_what_they_do_not_know() -> None:
+def test_settings_refuse_unknown_keys_and_bad_values() -> None:
     with pytest.raises(ValueError, match="image_sise"):
         DataSettings.model_validate({"image_sise": 16})
     with pytest.raises(ValueError, match="image_size"):

@@ -1,4 +1,4 @@
-"""Decoded chunk files: written once and whole, rebuilt when damaged, equal to their source."""
+"""Decoded chunk files: written atomically, rebuilt when damaged, equal to their source."""
 
 import errno
 import shutil
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from remem.data import decoded as module
-from remem.data.arrays import ArraySource
 from remem.data.decoded import DecodedSource
+from remem.data.source import ArraySource
 from remem.types import IntArray, Values
 
 VALUES = np.random.default_rng(0).integers(0, 256, (25, 2, 2, 3), dtype=np.uint8)
@@ -17,7 +17,7 @@ ALL = np.arange(25)
 
 
 class Counting(ArraySource):
-    """Counts the rows that are decoded, and stops when it has had enough."""
+    """Counts the decoded rows and is interrupted after `patience` rows."""
 
     def __init__(self, patience: int = 10**9) -> None:
         super().__init__(VALUES, np.zeros(len(VALUES), dtype=np.int64))
@@ -58,7 +58,7 @@ def test_number_of_chunks_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert np.array_equal(made.read(ALL), VALUES)
 
 
-def test_an_interrupted_fill_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_fill_is_resumed(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         DecodedSource(Counting(patience=16), tmp_path).fill()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00000.npy", "00001.npy"]
@@ -81,7 +81,7 @@ def test_damaged_chunks_are_rebuilt(tmp_path: Path) -> None:
     assert np.array_equal(made.read(ALL), VALUES)
 
 
-def test_a_cache_emptied_meanwhile_does_no_harm(tmp_path: Path) -> None:
+def test_an_emptied_cache_falls_back_to_the_source(tmp_path: Path) -> None:
     DecodedSource(Counting(), tmp_path / "a").fill()
     fresh = DecodedSource(Counting(), tmp_path / "a")
     shutil.rmtree(tmp_path / "a")

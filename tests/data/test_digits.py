@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.datasets import load_digits
 
-from remem.data.datasets import DataSettings, load_dataset
+from remem.data.datasets import load_dataset
+from remem.data.settings import DataSettings
 
 
 def test_split_and_pixels() -> None:
@@ -21,7 +22,7 @@ def test_split_and_pixels() -> None:
         assert np.array_equal(train[3], np.floor(images[rows[4]] * 255 / 16 + 0.5))
 
 
-def test_the_same_every_time_and_smaller_on_request() -> None:
+def test_loading_is_deterministic_and_image_size_is_respected() -> None:
     whole, again, small = (load_dataset(DataSettings(name="digits", image_size=size)) for size in (None, 8, 4))
     assert whole.train.fingerprint == again.train.fingerprint != small.train.fingerprint
     assert small.train.shape == (4, 4, 1)

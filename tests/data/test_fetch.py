@@ -1,4 +1,4 @@
-"""fetch.py against a web server on this machine that breaks off, ignores Range, or serves the wrong file."""
+"""fetch.py against a local web server that drops connections, ignores Range, or serves the wrong file."""
 
 import hashlib
 import io
@@ -37,7 +37,7 @@ DIGEST = f"md5:{hashlib.md5(ARCHIVE).hexdigest()}"
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `content`; answers are cut after `cuts` bytes, one entry per request, as long as there are entries."""
+    """Serves `content`; the k-th response is truncated after `cuts[k]` bytes, if there is such an entry."""
 
     daemon_threads = True
 
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(whole[start:][:cut])
 
     def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+        """Suppresses the log."""
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def assert_whole(root: Path, folder: Path) -> None:
     assert (folder / "meta").read_bytes() == b"names"
 
 
-def test_a_file_arrives_in_one_go(server: Server, tmp_path: Path) -> None:
+def test_a_file_is_fetched_over_one_connection(server: Server, tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     root = tmp_path / "made" / "here"
     folder = fetch(
@@ -120,7 +120,7 @@ def test_a_file_arrives_in_one_go(server: Server, tmp_path: Path) -> None:
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
 
 
-def test_what_is_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
+def test_complete_folders_are_not_fetched_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     for name in ("train", "test", "meta"):
         (tmp_path / FOLDER / name).touch()
@@ -157,13 +157,13 @@ def test_a_later_call_resumes_too(server: Server, tmp_path: Path) -> None:
     assert server.asked[-1] == "bytes=5000-"
 
 
-def test_a_server_without_ranges_starts_anew(server: Server, tmp_path: Path) -> None:
+def test_a_server_without_ranges_restarts_the_download(server: Server, tmp_path: Path) -> None:
     server.ranges, server.cuts = False, [100_000]
     assert_whole(tmp_path, fetch("cifar100", tmp_path, url=server.url, digest=DIGEST))
     assert server.asked == [None, "bytes=100000-"]
 
 
-def test_a_server_that_tells_no_size(server: Server, tmp_path: Path) -> None:
+def test_a_server_that_sends_no_size(server: Server, tmp_path: Path) -> None:
     server.sized = False
     totals: set[int | None] = set()
     folder = fetch("cifar100", tmp_path, progress=lambda _, total: totals.add(total), url=server.url, digest=DIGEST)
@@ -171,13 +171,13 @@ def test_a_server_that_tells_no_size(server: Server, tmp_path: Path) -> None:
     assert totals == {None}
 
 
-def test_a_whole_part_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
+def test_a_complete_part_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / f"{FOLDER}.tar.part").write_bytes(ARCHIVE)
     assert_whole(tmp_path, fetch("cifar100", tmp_path, url=server.url, digest=DIGEST))
     assert server.asked == [f"bytes={len(ARCHIVE)}-"]
 
 
-def test_a_part_that_is_too_long_starts_anew(server: Server, tmp_path: Path) -> None:
+def test_a_part_that_is_too_long_restarts_the_download(server: Server, tmp_path: Path) -> None:
     (tmp_path / f"{FOLDER}.tar.part").write_bytes(ARCHIVE + b"more")
     assert_whole(tmp_path, fetch("cifar100", tmp_path, url=server.url, digest=DIGEST))
     assert server.asked == [f"bytes={len(ARCHIVE) + 4}-", None]
@@ -191,7 +191,7 @@ def test_a_wrong_file_is_refused_and_removed(server: Server, tmp_path: Path) -> 
     assert names_in(tmp_path) == []
 
 
-def test_a_stale_part_is_refused_and_then_forgotten(server: Server, tmp_path: Path) -> None:
+def test_a_stale_part_is_refused_and_deleted(server: Server, tmp_path: Path) -> None:
     (tmp_path / f"{FOLDER}.tar.part").write_bytes(b"x" * 1000)
     with pytest.raises(DamagedFileError, match="it was deleted"):
         fetch("cifar100", tmp_path, url=server.url, digest=DIGEST)
@@ -218,14 +218,14 @@ def test_bad_archives_leave_nothing(server: Server, tmp_path: Path, content: byt
     assert names_in(tmp_path) == ["root"]
 
 
-def test_an_absent_file_is_not_asked_for_twice(server: Server, tmp_path: Path) -> None:
+def test_a_missing_file_is_not_requested_again(server: Server, tmp_path: Path) -> None:
     server.status = 404
     with pytest.raises(InputError, match="answers 404"):
         fetch("cifar100", tmp_path, url=server.url, digest=DIGEST)
     assert len(server.asked) == 1
 
 
-def test_a_server_in_trouble_is_asked_again(server: Server, tmp_path: Path) -> None:
+def test_server_errors_are_retried(server: Server, tmp_path: Path) -> None:
     server.status = 503
     with pytest.raises(InputError, match=r"after 0 bytes \(503"):
         fetch("cifar100", tmp_path, url=server.url, digest=DIGEST)
@@ -241,7 +241,7 @@ def test_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         fetch("cifar100", tmp_path, url=url, digest=DIGEST)
 
 
-def test_what_cannot_be_downloaded_says_why(tmp_path: Path) -> None:
+def test_data_sets_without_downloads_are_explained(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"imagenet-full: not downloaded; .*imagenet/train/<wnid>"):
         fetch("imagenet-full", tmp_path)
     with pytest.raises(InputError, match=r"mini-imagenet/train/<class>"):
@@ -254,7 +254,7 @@ def test_what_cannot_be_downloaded_says_why(tmp_path: Path) -> None:
         fetch("cifar100", tmp_path, url="file:///etc/passwd")
 
 
-def test_a_root_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_data_root_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot create the data root"):
         fetch("cifar100", tmp_path / "file" / "root")

@@ -1,4 +1,4 @@
-"""Image folders: listing, splits, headers, notes, and the same rows whether decoded lazily or once."""
+"""Image folders: listing, splits, headers and notes; cached and lazily decoded rows are equal."""
 
 import os
 import subprocess
@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from remem.data import folder as module
-from remem.data.datasets import DataSettings, check_dataset, load_dataset
+from remem.data.datasets import check_dataset, load_dataset
 from remem.data.decoded import DecodedSource
 from remem.data.folder import FolderSource
 from remem.data.images import decode
+from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError, InputError
 
 
@@ -103,7 +104,7 @@ def test_second_load_decodes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert np.array_equal(load_dataset(settings(root)).train.read(np.arange(12)), first)
 
 
-def test_changed_files_are_read_anew(tmp_path: Path) -> None:
+def test_changed_files_are_read_again(tmp_path: Path) -> None:
     root = tree(tmp_path / "set")
     before = load_dataset(settings(root))
     path = root / "train" / "Ant" / "0.png"
@@ -116,7 +117,7 @@ def test_changed_files_are_read_anew(tmp_path: Path) -> None:
     assert np.array_equal(after.train.read(np.array([0]))[0], values[:, 2:14])
 
 
-def test_without_val_a_share_of_train_is_cut(tmp_path: Path) -> None:
+def test_without_val_a_share_of_train_is_the_test_set(tmp_path: Path) -> None:
     root = tree(tmp_path / "set", ("train",), count=10)
     picture(root / "train" / "one" / "only.png", 5)
     data = load_dataset(settings(root, val_share=0.3))
@@ -134,7 +135,7 @@ def test_without_val_a_share_of_train_is_cut(tmp_path: Path) -> None:
     assert load_dataset(settings(copy, val_share=0.3)).test.fingerprint == data.test.fingerprint
 
 
-def test_other_files_are_ignored_aloud(tmp_path: Path) -> None:
+def test_ignored_files_are_reported_in_a_note(tmp_path: Path) -> None:
     root = tree(tmp_path / "set")
     (root / "train" / "Ant" / "notes.txt").write_text("x")
     (root / "val" / "bee" / "movie.gif").write_bytes(b"x")
@@ -157,7 +158,7 @@ def test_default_size_is_the_median_up_to_a_limit(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("cache", [True, False])
-def test_broken_header_is_found_before_anything(tmp_path: Path, cache: bool) -> None:
+def test_broken_headers_are_found_at_load_time(tmp_path: Path, cache: bool) -> None:
     root = tree(tmp_path / "set")
     (root / "val" / "bee" / "1.webp").write_bytes(b"RIFF")
     with pytest.raises(DamagedFileError, match=r"bee/1\.webp"):
@@ -184,7 +185,7 @@ def test_broken_pixels_are_found_when_decoded(tmp_path: Path) -> None:
     assert np.array_equal(load_dataset(settings(root)).train.read(np.arange(12)), lazy.train.read(np.arange(12)))
 
 
-def test_too_large_sets_and_closed_caches_are_read_lazily(tmp_path: Path, cache: Path) -> None:
+def test_too_large_sets_and_unwritable_caches_are_read_lazily(tmp_path: Path, cache: Path) -> None:
     root = tree(tmp_path / "set")
     large = load_dataset(settings(root, cache_gigabytes=1e-6))
     assert isinstance(large.train, FolderSource)
@@ -198,7 +199,7 @@ def test_too_large_sets_and_closed_caches_are_read_lazily(tmp_path: Path, cache:
 
 
 def links(root: Path, classes: int) -> Path:
-    """Twenty names of one image in every class, and one more for testing."""
+    """Twenty hard links to one image per class for training, and the image itself for testing."""
     for label in range(classes):
         own, image = f"class-{label:04}", root / "val" / f"class-{label:04}" / "picture-00000000.png"
         picture(image, 1, (24, 24, 3))
@@ -211,7 +212,8 @@ def links(root: Path, classes: int) -> Path:
 MEASURE = """
 import gc, sys, tracemalloc
 import numpy as np
-from remem.data.datasets import DataSettings, load_dataset
+from remem.data.datasets import load_dataset
+from remem.data.settings import DataSettings
 for root in sys.argv[2:]:
     tracemalloc.start()
     settings = {"name": f"folder:{root}", "cache": sys.argv[1] == "True", "image_size": 23}
@@ -224,15 +226,15 @@ for root in sys.argv[2:]:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_an_image_that_is_not_read_costs_64_bytes(tmp_path: Path, cached: bool) -> None:
-    """Name, label and place of each: decoded, the further images would take 1587 bytes each."""
-    # The first time pays for imports; a process of its own, since those of other tests hold what they please.
+def test_an_unread_image_takes_64_bytes(tmp_path: Path, cached: bool) -> None:
+    """Only name, label and offset are kept; a decoded image would take 1587 bytes."""
+    # The first set pays for imports. A new process, since memory of other tests would disturb the measurement.
     roots = [links(tmp_path / f"set {place}", classes) for place, classes in enumerate((8, 8, 100))]
     command = [sys.executable, "-c", MEASURE, str(cached), *map(str, roots)]
-    own = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    said = subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout
-    kept = [int(line) for line in said.split()]
-    assert kept[2] - kept[1] < 64 * 21 * (100 - 8) + 20_000  # and 200 bytes for each class
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    kept = [int(line) for line in output.split()]
+    assert kept[2] - kept[1] < 64 * 21 * (100 - 8) + 20_000  # plus 200 bytes per class
 
 
 def test_headers_need_no_cache(tmp_path: Path, cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""glyphs.py: a hundred shapes that differ by measurement, faces that tests alone see, and a cache that may break."""
+"""glyphs.py: a hundred measurably different shapes, unseen test faces, and a cache that survives damage."""
 
 import time
 from pathlib import Path
@@ -13,16 +13,16 @@ from torch import Tensor
 
 from remem.data import glyphs
 from remem.data.datasets import load_dataset
-from remem.data.glyphs import CHARACTERS, CLUTTER, FACES, LOOK, Pixels, build, cached, stencils
-from remem.data.source import DataSettings
+from remem.data.glyphs import CHARACTERS, CLUTTER, FACES, PREPROCESSING, Pixels, build, cached, stencils
+from remem.data.settings import DataSettings
 
 ALIKE = 0.9  # the two most similar characters of the set reach 0.88, the homoglyphs below 0.97 and more
 
 
 def outlines(characters: str, faces: tuple[str, ...], square: bool) -> Tensor:
-    """Masks (faces * characters, 32, 32), blurred a little so that the width of strokes counts for less."""
+    """Masks (faces * characters, 32, 32), blurred a little so that stroke width matters less."""
     masks = torch.from_numpy(stencils(characters, faces)).float().flatten(0, 1)
-    if square:  # widths and heights made equal: stretching must not turn one character into another
+    if square:  # equal width and height: stretching must not turn one character into another
         masks = torch.stack([_squared(mask) for mask in masks])
     small = F.interpolate(masks[:, None, 6:-6, 6:-6], (32, 32), mode="area")
     kernel = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
@@ -59,14 +59,14 @@ def all_faces() -> tuple[str, ...]:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five characters and few samples, for speed."""
+    """Five characters and few samples, to save time."""
     monkeypatch.setattr(glyphs, "CHARACTERS", CHARACTERS[:5])
     monkeypatch.setattr(glyphs, "PER_CLASS", {"train": 10, "test": 3})
 
 
 @pytest.fixture(scope="module")
 def whole() -> tuple[dict[str, Pixels], float]:
-    """The data set as users get it, and the seconds that it took."""
+    """The whole data set, and the seconds it took to draw."""
     start = time.process_time()
     return cached(None), time.process_time() - start
 
@@ -95,7 +95,7 @@ def test_no_class_is_a_stroke_of_clutter() -> None:
     assert same.max() < ALIKE
 
 
-def test_tests_show_faces_that_training_does_not() -> None:
+def test_training_and_test_faces_are_disjoint() -> None:
     assert set(FACES["train"]).isdisjoint(FACES["test"])
     drawn = {face: stencils(CHARACTERS, [face]).tobytes() for face in all_faces()}
     assert len(set(drawn.values())) == len(all_faces())
@@ -130,8 +130,8 @@ def test_the_whole_set(whole: tuple[dict[str, Pixels], float]) -> None:
     assert splits["train"].shape == (100, 300, 16, 16, 3)
     assert splits["test"].shape == (100, 60, 16, 16, 3)
     pixels = splits["train"].reshape(-1, 3) / 255
-    assert LOOK.mean == pytest.approx(pixels.mean(0), abs=0.01)
-    assert LOOK.std == pytest.approx(pixels.std(0), abs=0.01)
+    assert PREPROCESSING.mean == pytest.approx(pixels.mean(0), abs=0.01)
+    assert PREPROCESSING.std == pytest.approx(pixels.std(0), abs=0.01)
     everything = [picture.tobytes() for pixels in splits.values() for picture in pixels.reshape(-1, 768)]
     assert len(set(everything)) == len(everything)
 
@@ -185,7 +185,7 @@ def test_a_damaged_cache_is_rebuilt(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     splits = cached(tmp_path / "file" / "below")
     assert splits["train"].shape == (5, 10, 16, 16, 3)

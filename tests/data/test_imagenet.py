@@ -1,4 +1,4 @@
-"""ImageNet by name, on made-up trees: which folders become which labels, sizes, looks; mini-imagenet for real."""
+"""ImageNet on synthetic folder trees: labels, sizes and preprocessing; the real mini-imagenet if available."""
 
 import os
 from pathlib import Path
@@ -8,15 +8,16 @@ import pytest
 from PIL import Image
 
 from remem.data import folder, imagenet
-from remem.data.datasets import DataSettings, check_dataset, load_dataset
+from remem.data.datasets import check_dataset, load_dataset
 from remem.data.imagenet import stored_side
-from remem.data.scenario import ScenarioSettings, build_scenario
+from remem.data.scenario import build_scenario
+from remem.data.settings import DataSettings, ScenarioSettings
 from remem.errors import DamagedFileError
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1000 classes; image k has the one colour (k // 256, k % 256, split)."""
+    """1000 classes; image k has the single colour (k // 256, k % 256, split)."""
     root = tmp_path_factory.mktemp("data")
     for s, split in enumerate(("train", "val")):
         for k in range(1000):
@@ -61,22 +62,22 @@ def test_lucir_order_gives_the_published_classes(root: Path) -> None:
     assert made.class_names[:4] == ("n00000637", "n00000509", "n00000782", "n00000085")
 
 
-def test_sizes_and_look(root: Path) -> None:
+def test_sizes_and_preprocessing(root: Path) -> None:
     settings = DataSettings(name="imagenet-subset-podnet", root=root)
     data = load_dataset(settings)
     assert data.train.shape == (256, 256, 3)
-    assert data.look.augment == "resized-crop"
-    assert data.look.flip
+    assert data.preprocessing.augment == "resized-crop"
+    assert data.preprocessing.flip
     assert load_dataset(settings.model_copy(update={"image_size": 64, "cache": False})).train.shape == (74, 74, 3)
     assert check_dataset(settings) == []
 
 
-def test_stored_side_gives_the_wanted_crop() -> None:
+def test_stored_side_gives_the_requested_crop() -> None:
     assert stored_side(224) == 256
     assert all(stored_side(size) * 7 // 8 == size for size in range(1, 512))  # the crop of data/augment.py
 
 
-def test_missing_classes_are_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_classes_are_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imagenet, "CLASSES", 1001)
     settings = DataSettings(name="imagenet-full", root=root)
     with pytest.raises(DamagedFileError, match=r"imagenet-full: 1000 class folders in .*; expected all 1001"):
@@ -84,7 +85,7 @@ def test_missing_classes_are_noticed(root: Path, monkeypatch: pytest.MonkeyPatch
     assert len(check_dataset(settings)) == 1
 
 
-def test_mini_imagenet_in_small(tmp_path: Path) -> None:
+def test_mini_imagenet(tmp_path: Path) -> None:
     for split in ("train", "val"):
         for name in ("a", "b"):
             (tmp_path / "mini-imagenet" / split / name).mkdir(parents=True)
@@ -92,8 +93,8 @@ def test_mini_imagenet_in_small(tmp_path: Path) -> None:
     data = load_dataset(DataSettings(name="mini-imagenet", root=tmp_path))
     assert data.train.shape == (48, 48, 3)
     assert data.train.read(np.array([1]))[0, 47, 0].tolist() == [255, 0, 0]
-    assert data.look.augment == "crop"
-    assert data.look.mean == (0.485, 0.456, 0.406)
+    assert data.preprocessing.augment == "crop"
+    assert data.preprocessing.mean == (0.485, 0.456, 0.406)
     assert check_dataset(DataSettings(name="mini-imagenet", root=tmp_path)) == []
 
 
@@ -108,6 +109,6 @@ def test_the_real_mini_imagenet(monkeypatch: pytest.MonkeyPatch) -> None:
     images = data.train.read(rows)
     assert images.shape == (4, 48, 48, 3)
     assert len({image.tobytes() for image in images}) == 4
-    # Photos of everything: about ImageNet's mean.
+    # The mean is close to ImageNet's.
     sample = data.train.read(np.arange(0, 50_000, 100))
-    assert np.allclose(sample.mean(axis=(0, 1, 2)) / 255, data.look.mean or (), atol=0.05)
+    assert np.allclose(sample.mean(axis=(0, 1, 2)) / 255, data.preprocessing.mean or (), atol=0.05)

@@ -1,4 +1,4 @@
-"""Names in one block of bytes: what goes in comes out, whatever its letters."""
+"""Packed names: exact round trip, also for names that are not UTF-8."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from remem.data.names import Names
 ODD = ["ant/1.jpg", "", "Käfer/ß.png", "日本/一.webp", "bad\udcff/x.jpg", "last"]
 
 
-def test_what_goes_in_comes_out() -> None:
+def test_round_trip() -> None:
     names = Names.of(ODD)
     assert list(names) == ODD
     assert len(names) == 6
@@ -17,13 +17,13 @@ def test_what_goes_in_comes_out() -> None:
         names[6]
 
 
-def test_some_of_them_and_several_together() -> None:
+def test_take_and_join() -> None:
     names = Names.of(ODD)
     assert list(names.take(np.array([3, 3, 0]))) == [ODD[3], ODD[3], ODD[0]]
     assert list(Names.joined([names, Names.of([]), Names.of(["more"])])) == [*ODD, "more"]
     assert list(Names.joined([])) == []
 
 
-def test_a_name_costs_its_bytes_and_eight() -> None:
+def test_a_name_takes_its_bytes_plus_eight() -> None:
     names = Names.of(f"n{number:08}/n{number:08}_10026.JPEG" for number in range(1000))
     assert len(names.text) + names.ends.nbytes == 1000 * (30 + 8)

@@ -1,4 +1,4 @@
-"""Class orders: the published ones are what was published, own ones are checked."""
+"""Class orders: published orders match their publications, user files are validated."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_lucir_is_the_shuffle_of_seed_1993() -> None:
     assert sorted(class_order("lucir", "digits", 10)) == list(range(10))
 
 
-def test_subsets_are_places_among_1000() -> None:
+def test_subsets_are_positions_among_1000() -> None:
     lucir, podnet = subset_labels("imagenet-subset-lucir"), subset_labels("imagenet-subset-podnet")
     assert podnet == tuple(range(100))
     assert len(set(lucir) & set(podnet)) == 9  # methods.md 9
@@ -48,21 +48,21 @@ def test_seeds_and_natural() -> None:
     assert all(sorted(order) == list(range(20)) for order in orders)
 
 
-def test_own_file(tmp_path: Path) -> None:
+def test_user_file(tmp_path: Path) -> None:
     path = tmp_path / "order.json"
     path.write_text("[2, 0, 1]")
     assert class_order(str(path), "any", 3) == (2, 0, 1)
 
 
 @pytest.mark.parametrize("content", [[0, 1], [0, 1, 1], [0, 1, 3], [0, 1, "2"], [False, True, 2], {"0": 1}])
-def test_wrong_own_file(tmp_path: Path, content: object) -> None:
+def test_wrong_user_file(tmp_path: Path, content: object) -> None:
     path = tmp_path / "order.json"
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"order: .*order\.json"):
         class_order(str(path), "any", 3)
 
 
-def test_unreadable_own_file(tmp_path: Path) -> None:
+def test_unreadable_user_file(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match=r"absent\.json"):
         class_order(str(tmp_path / "absent.json"), "any", 3)
     (tmp_path / "cut.json").write_text("[0, 1")

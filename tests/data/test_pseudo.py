@@ -1,14 +1,15 @@
-"""Pseudo tasks are cut from training data alone: validation samples apart, new orders, half the classes first."""
+"""Pseudo tasks: made of training data only, with their own validation samples and class orders."""
 
 import numpy as np
 import pytest
 
+from factories import blobs
 from remem.data.arrays import from_arrays
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
-from remem.data.scenario import Scenario, ScenarioSettings
+from remem.data.scenario import Scenario
+from remem.data.settings import ScenarioSettings
 from remem.errors import InputError, SealedError
 from remem.seeding import Streams
-from worlds import blobs
 
 BLOBS = sealed(blobs(classes=10, per_class=20))
 CLASSES = (7, 2, 9, 4, 0, 5, 8)
@@ -22,19 +23,19 @@ def task(number: int, *, phases: int = 3, base: int | None = None, shuffled: boo
 def rows_of(scenario: Scenario, position: int) -> tuple[set[int], set[int]]:
     """(training rows, validation rows) of one class."""
     phase = next(phase for phase in scenario.phases if position in phase.classes)
-    return set(phase.train[position].tolist()), set(phase.judge.of([position]).rows.tolist())
+    return set(phase.train[position].tolist()), set(phase.eval_samples.of([position]).rows.tolist())
 
 
 def test_a_tenth_of_every_class_is_set_aside_and_never_trained_on() -> None:
     scenario = task(0)
     for position, label in enumerate(scenario.class_order):
-        train, judged = rows_of(scenario, position)
-        assert (len(train), len(judged)) == (18, 2)
-        assert train.isdisjoint(judged)
-        assert train | judged == set(range(20 * label, 20 * label + 20))  # blobs come class by class
+        train, validation = rows_of(scenario, position)
+        assert (len(train), len(validation)) == (18, 2)
+        assert train.isdisjoint(validation)
+        assert train | validation == set(range(20 * label, 20 * label + 20))  # blobs are sorted by class
 
 
-def test_the_same_task_is_the_same_in_any_process_and_another_number_is_another_order() -> None:
+def test_equal_task_names_give_equal_tasks_and_other_names_other_orders() -> None:
     first, again, other = task(0), task(0), task(1)
     for position in range(len(CLASSES)):
         assert rows_of(first, position) == rows_of(again, position)
@@ -43,7 +44,7 @@ def test_the_same_task_is_the_same_in_any_process_and_another_number_is_another_
     assert other.class_order != first.class_order
     assert other.fingerprint != first.fingerprint
     by_label = [{label: rows_of(s, p)[1] for p, label in enumerate(s.class_order)} for s in (first, other)]
-    assert by_label[0] != by_label[1]  # other validation samples, too
+    assert by_label[0] != by_label[1]  # the validation samples differ, too
 
 
 def test_only_the_given_classes_appear_and_half_of_them_come_first() -> None:
@@ -60,7 +61,7 @@ def test_phases_are_capped_by_the_classes_that_are_left() -> None:
     assert task(0, phases=25).settings.phases == 3
 
 
-def test_a_target_as_a_task_keeps_its_order() -> None:
+def test_a_target_scenario_as_a_task_keeps_its_order() -> None:
     assert task(0, shuffled=False).class_order == CLASSES
     assert task(5, shuffled=False, base=2, phases=2).phases[0].classes == (0, 1)
 
@@ -71,12 +72,12 @@ def test_at_least_one_sample_is_set_aside(samples: int, validation: int) -> None
     values = np.arange(len(labels), dtype=np.float32)[:, None]
     dataset = sealed(from_arrays(values, labels, values[:1], labels[:1]))
     scenario = pseudo_scenario(dataset, (0, 1), ScenarioSettings(phases=1), Streams(0), shuffled=False)
-    train, judged = rows_of(scenario, 0)
-    assert (len(train), len(judged)) == (samples - validation, validation)
+    train, held_out = rows_of(scenario, 0)
+    assert (len(train), len(held_out)) == (samples - validation, validation)
     assert training_rows(dataset, (0,)) == samples
 
 
-def test_too_little_is_said_in_one_line() -> None:
+def test_too_few_classes_or_samples_are_refused() -> None:
     labels = np.array([0, 1, 1])
     values = np.zeros((3, 1), np.float32)
     dataset = sealed(from_arrays(values, labels, values, labels))
@@ -86,7 +87,7 @@ def test_too_little_is_said_in_one_line() -> None:
         pseudo_scenario(dataset, (1,), ScenarioSettings(phases=1), Streams(0))
 
 
-def test_the_sealed_test_set_raises_whatever_is_asked_of_it() -> None:
+def test_every_access_to_the_sealed_test_set_raises() -> None:
     for touch in (
         lambda: BLOBS.test.labels,
         lambda: BLOBS.test.fingerprint,
@@ -95,4 +96,4 @@ def test_the_sealed_test_set_raises_whatever_is_asked_of_it() -> None:
         with pytest.raises(SealedError, match="blobs: the test set was asked for while a policy learns"):
             touch()
     assert BLOBS.test.shape == BLOBS.train.shape
-    assert len(BLOBS.train.labels) == 200  # the training data stay in reach
+    assert len(BLOBS.train.labels) == 200  # the training data stay accessible

@@ -1,11 +1,12 @@
-"""Scenarios: which classes and rows come when, checked by hand on small data sets."""
+"""Scenarios: classes and rows of every phase, checked by hand on small data sets."""
 
 import numpy as np
 import pytest
 
-from remem.data.arrays import ArraySource, from_arrays
-from remem.data.scenario import Scenario, ScenarioSettings, build_scenario, phase_sizes
-from remem.data.source import Dataset, Look
+from remem.data.arrays import from_arrays
+from remem.data.scenario import Scenario, build_scenario, phase_sizes
+from remem.data.settings import ScenarioSettings
+from remem.data.source import ArraySource, Dataset, Preprocessing
 from remem.errors import InputError
 from remem.types import IntArray, Values
 
@@ -16,7 +17,7 @@ def vectors(labels: list[int]) -> ArraySource:
 
 def dataset(train: list[int], test: list[int], classes: int) -> Dataset:
     names = tuple("abcdefghijklmnopqrstuvwxyz"[:classes])
-    return Dataset("toy", vectors(train), vectors(test), names, Look(None, None, "none", False))
+    return Dataset("toy", vectors(train), vectors(test), names, Preprocessing(None, None, "none", False))
 
 
 def scenario(data: Dataset, **settings: object) -> Scenario:
@@ -67,10 +68,10 @@ def test_rows_and_positions() -> None:
     assert [phase.index for phase in made.phases] == [0, 1, 2]
     assert {c: rows.tolist() for c, rows in made.phases[0].train.items()} == {0: [1, 4], 1: [2]}
     assert made.phases[1].train[2].tolist() == [0, 5, 6]
-    assert made.phases[0].judge.rows.tolist() == [3, 2]
-    assert made.phases[0].judge.labels.tolist() == [0, 1]
-    assert made.phases[2].judge.rows.tolist() == [0, 1]
-    assert made.phases[2].judge.labels.tolist() == [3, 3]
+    assert made.phases[0].eval_samples.rows.tolist() == [3, 2]
+    assert made.phases[0].eval_samples.labels.tolist() == [0, 1]
+    assert made.phases[2].eval_samples.rows.tolist() == [0, 1]
+    assert made.phases[2].eval_samples.labels.tolist() == [3, 3]
     assert made.phases[0].arriving == 3
 
 
@@ -82,7 +83,7 @@ def test_labels_become_positions() -> None:
         for position, rows in phase.train.items():
             label = made.class_order[position]
             assert made.bank.read(rows).ravel().tolist() == [label, label + 4]
-        for row, position in zip(phase.judge.rows, phase.judge.labels, strict=True):
+        for row, position in zip(phase.eval_samples.rows, phase.eval_samples.labels, strict=True):
             assert row == made.class_order[position]  # the test set has its four labels in order
 
 
@@ -116,31 +117,31 @@ def test_validation_is_cut_from_the_training_rows() -> None:
     counts = [30, 4, 2, 25]
     labels = [label for label, count in enumerate(counts) for _ in range(count)]
     whole = dataset(labels, [0], 4)
-    data = Dataset("toy", whole.train, Untouchable(), whole.class_names, whole.look)
+    data = Dataset("toy", whole.train, Untouchable(), whole.class_names, whole.preprocessing)
     made = scenario(data, phases=1, validation=0.1, order="seed:1")
     for phase in made.phases:
         for position in phase.classes:
             label = made.class_order[position]
-            kept, judged = phase.train[position], phase.judge.rows[phase.judge.labels == position]
-            assert len(judged) == [3, 1, 1, 2][label]  # max(1, round(n / 10)); round(2.5) is 2
-            assert sorted([*kept, *judged]) == np.flatnonzero(whole.train.labels == label).tolist()
+            kept, held_out = phase.train[position], phase.eval_samples.rows[phase.eval_samples.labels == position]
+            assert len(held_out) == [3, 1, 1, 2][label]  # max(1, round(n / 10)); round(2.5) is 2
+            assert sorted([*kept, *held_out]) == np.flatnonzero(whole.train.labels == label).tolist()
             assert kept.tolist() == sorted(kept)
-            assert made.judge.read(judged).ravel().tolist() == judged.tolist()
+            assert made.eval_bank.read(held_out).ravel().tolist() == held_out.tolist()
 
 
-def test_validation_rows_hang_on_the_label_alone() -> None:
+def test_validation_rows_depend_on_the_label_only() -> None:
     labels = [label for label in range(4) for _ in range(50)]
     data = dataset(labels, [0], 4)
 
-    def judged(order: str, phases: int) -> list[int]:
+    def held_out(order: str, phases: int) -> list[int]:
         made = scenario(data, phases=phases, order=order, validation=0.2)
-        return sorted(row for phase in made.phases for row in phase.judge.rows.tolist())
+        return sorted(row for phase in made.phases for row in phase.eval_samples.rows.tolist())
 
-    chosen = judged("natural", 1)
-    assert chosen == judged("seed:5", 2)
+    chosen = held_out("natural", 1)
+    assert chosen == held_out("seed:5", 2)
     assert len(chosen) == 40
     within = {tuple(row % 50 for row in chosen if row // 50 == label) for label in range(4)}
-    assert len(within) == 4  # not the same places in every class
+    assert len(within) == 4  # other positions in every class
 
 
 def test_wrong_validation() -> None:
@@ -151,7 +152,7 @@ def test_wrong_validation() -> None:
         scenario(data, phases=1, validation=0.1)
 
 
-def test_fingerprint_tells_scenarios_apart() -> None:
+def test_different_scenarios_have_different_fingerprints() -> None:
     data = dataset([0, 1, 2, 3] * 10, [0, 1, 2, 3], 4)
     other = dataset([0, 1, 2, 3] * 11, [0, 1, 2, 3], 4)
     base = {"phases": 2, "order": "natural"}
@@ -167,4 +168,4 @@ def test_images_from_arrays_end_to_end() -> None:
     made = scenario(from_arrays(images, list("abcabc"), images, list("cbacba")), phases=1, order="natural")
     assert [phase.classes for phase in made.phases] == [(0, 1), (2,)]
     assert np.array_equal(made.bank.read(made.phases[1].train[2]), images[[2, 5]])
-    assert np.array_equal(made.judge.read(made.phases[1].judge.rows), images[[0, 3]])
+    assert np.array_equal(made.eval_bank.read(made.phases[1].eval_samples.rows), images[[0, 3]])

@@ -31,7 +31,7 @@ def test_accuracies() -> None:
     assert old_new_accuracy(LABELS, PREDICTED, 0) == (None, 0.75)
 
 
-def test_nothing_to_judge_is_an_error() -> None:
+def test_no_samples_is_an_error() -> None:
     with pytest.raises(ValueError, match="no samples"):
         accuracy(LABELS[:0], PREDICTED[:0])
     with pytest.raises(ValueError, match="no samples"):

@@ -1,15 +1,15 @@
-"""Learning works: replay beats forgetting by a wide margin, and separable classes end up separated."""
+"""End-to-end learning: separable classes are learned, and replay prevents forgetting by a wide margin."""
 
 from functools import cache
 from typing import Any
 
 import pytest
 
+from factories import blobs, ready
 from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.results import RunResult
-from remem.runs.single import run
-from worlds import blobs, ready
+from remem.runs.run import run
 
 pytestmark = pytest.mark.learning
 
@@ -20,14 +20,14 @@ NO_REPLAY = {"name": "finetune", "replay": False}
 
 @cache
 def on_blobs(**method: Any) -> RunResult:
-    """Ten separable classes, two in each of five phases; room for 60 of 300 samples."""
+    """Ten separable classes in five phases of two; the budget is 60 of 300 samples."""
     layers = {"method": method, "memory": {"budget": 60, "exemplars": 30}}
     return run(ready(blobs(classes=10, per_class=30, size=12), TRAIN, SCENARIO, layers))
 
 
 @cache
 def on_digits(**method: Any) -> RunResult:
-    """Four digits, then three, then three; room for 300 of 1350 pictures."""
+    """Four digits, then three, then three; the budget is 300 of 1350 images."""
     layers = {
         "data": {"name": "digits"},
         "scenario": {"phases": 2, "base_classes": 4, "order": "natural"},
@@ -39,7 +39,7 @@ def on_digits(**method: Any) -> RunResult:
     return run(prepare(compose(layers, {"method": method})))
 
 
-def test_separable_blobs_end_up_separated() -> None:
+def test_separable_blobs_are_learned() -> None:
     for method in ("icarl", "lwf", "finetune"):
         assert on_blobs(name=method).last_accuracy > 0.95, method
     assert on_blobs(name="icarl").forgetting < 0.05
@@ -50,7 +50,7 @@ def test_the_sigmoid_form_learns_too() -> None:
 
 
 def test_without_replay_old_classes_are_forgotten() -> None:
-    """Two of ten classes are trained on last: little more than their fifth is left."""
+    """The last phase has two of ten classes, so the final accuracy is little more than a fifth."""
     bare = on_blobs(**NO_REPLAY)
     assert bare.last_accuracy < 0.4
     assert bare.forgetting > 0.5
@@ -61,17 +61,17 @@ def test_joint_is_at_least_as_good_as_replay() -> None:
     assert on_blobs(name="joint").last_accuracy >= on_blobs(name="icarl").last_accuracy - 0.02  # 2 of 80 samples
 
 
-def test_digits_forgotten_and_remembered() -> None:
-    """Seeds differ by about 0.02 here; the gaps are many times that."""
+def test_replay_prevents_forgetting_on_digits() -> None:
+    """Accuracies vary by about 0.02 between seeds; the gaps are many times larger."""
     bare, replayed, joint = on_digits(**NO_REPLAY), on_digits(name="icarl"), on_digits(name="joint")
-    assert bare.last_accuracy < 0.35  # three of ten digits are left
+    assert bare.last_accuracy < 0.35  # only the last three of ten digits are recognised
     assert replayed.last_accuracy > bare.last_accuracy + 0.4
     assert joint.last_accuracy > 0.95
     assert joint.last_accuracy > replayed.last_accuracy
 
 
 def test_distillation_without_replay_forgets_less() -> None:
-    """The point of lwf: on the same data it keeps more of the old classes than plain fine-tuning."""
+    """On the same data, lwf retains more of the old classes than plain fine-tuning."""
     bare, lwf = on_digits(**NO_REPLAY), on_digits(name="lwf", replay=False)
     assert lwf.average_accuracy > bare.average_accuracy + 0.08
     assert lwf.forgetting < bare.forgetting - 0.3

@@ -8,7 +8,10 @@ import pytest
 
 from remem.errors import InputError
 from remem.memory.allocation import allocate, apportion, decide, feasible_tenths
-from remem.types import Action, Decision, Group, State
+from remem.types import Group
+from remem.action import Action
+from remem.action import Decision
+from remem.action import State
 
 
 def cifar_state(phase: int = 1, old_tenths: int = 0, budget: int = 7000) -> State:

@@ -10,7 +10,10 @@ from remem.errors import NotHeldError
 from remem.memory.allocation import allocate, decide, feasible_tenths
 from remem.memory.budget import Budget, BudgetSpec, PhaseFacts, resolve
 from remem.memory.store import Memory
-from remem.types import Action, Allocation, Decision, Group, IntArray, State
+from remem.types import Allocation, Group, IntArray
+from remem.action import Action
+from remem.action import Decision
+from remem.action import State
 
 BLOCKS, PER_BLOCK = 12, 1000
 

@@ -1,4 +1,4 @@
-"""AANets: the two-branch forward against a plain version, and which parameters move in which stage."""
+"""AANets: the two-branch forward against a simple version, and which parameters each stage trains."""
 
 import copy
 
@@ -7,12 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import worlds
+import factories
 from remem.methods.aanets import balanced_at_random
 from remem.methods.loop import run_stage
 from remem.methods.method import PhaseFacts
+from remem.nets.backbones import build_backbone
 from remem.nets.blocks import ResNet
-from remem.nets.contract import NetSettings, build_backbone
+from remem.nets.settings import NetSettings
 from remem.nets.two_branch import Scaled, TwoBranch
 from remem.types import Samples
 
@@ -32,8 +33,8 @@ def backbone(name: str = "small") -> ResNet:
 
 
 @pytest.mark.parametrize("name", ["small", "resnet32", "resnet32-pod", "resnet18", "resnet18-pod"])
-def test_equal_branches_give_what_one_gives(name: str) -> None:
-    """At the start both branches are the network of phase 0, so any mixture of them is that network."""
+def test_equal_branches_equal_a_single_branch(name: str) -> None:
+    """Initially both branches are the phase-0 network, so any mixture of them equals it."""
     one = backbone(name).eval()
     two = TwoBranch(copy.deepcopy(one)).eval()
     x = random(2, 3, 16, 16)
@@ -81,7 +82,7 @@ def folded(two: TwoBranch) -> dict[str, torch.Tensor]:
 
 
 def test_one_factor_per_kernel() -> None:
-    """53,808 factors on ResNet-32, as published: 'neuron-level scaling' is one scalar per pair of channels."""
+    """53,808 factors on ResNet-32, as published: 'neuron-level scaling' has one scalar per pair of channels."""
     two = TwoBranch(build_backbone(NetSettings(name="resnet32"), (32, 32, 3)))
     assert sum(m.factor.numel() for m in two.stable.modules() if isinstance(m, Scaled)) == 53_808
     frozen = {name for name, _ in two.stable.named_buffers() if name.endswith("kernel")}
@@ -91,11 +92,11 @@ def test_one_factor_per_kernel() -> None:
 
 def state_after(stop: int, *layers: dict[str, object]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """The network before and after the last of `stop` phases."""
-    prepared = worlds.ready(worlds.pictures(), IMAGES, *layers)
-    episode = worlds.opened(prepared)
-    worlds.play(episode, prepared, stop=stop - 1)
+    prepared = factories.ready(factories.pictures(), IMAGES, *layers)
+    episode = factories.opened(prepared)
+    factories.play(episode, prepared, stop=stop - 1)
     before = episode.learner.state()
-    worlds.play(episode, prepared, stop=stop)
+    factories.play(episode, prepared, stop=stop)
     return before, episode.learner.state()
 
 
@@ -114,38 +115,38 @@ def test_kernels_of_phase_0_never_move_and_everything_else_does() -> None:
     assert {name for name in after if "stable" in name and name.endswith("running_mean")} <= moved
 
 
-def test_the_mixture_moves_and_can_be_kept_at_a_half() -> None:
-    _, learned = state_after(2, {"method": {"mixture_rate": 0.05}})
-    _, fixed = state_after(2, {"method": {"mixture_rate": 0.0}})
+def test_the_mixture_is_learned_unless_its_lr_is_zero() -> None:
+    _, learned = state_after(2, {"method": {"mixture_lr": 0.05}})
+    _, fixed = state_after(2, {"method": {"mixture_lr": 0.0}})
     assert torch.equal(fixed["backbone.weights"], torch.full((2,), 0.5))
     assert (learned["backbone.weights"] - 0.5).abs().min() > 1e-4
 
 
 def test_the_upper_level_trains_nothing_but_the_mixture() -> None:
-    prepared = worlds.ready(worlds.pictures(), IMAGES)
-    episode = worlds.opened(prepared)
-    worlds.play(episode, prepared, stop=2)  # after phase 1 the branches differ, so the mixture has a gradient
+    prepared = factories.ready(factories.pictures(), IMAGES)
+    episode = factories.opened(prepared)
+    factories.play(episode, prepared, stop=2)  # after phase 1 the branches differ, so the mixture has a gradient
     learner, held = episode.learner, episode._memory.samples()
     before = learner.state()
     stage = learner.method.stages(PhaseFacts(1, 2, 2), learner.network, held, prepared.config.train)[0].after_epoch
     assert stage is not None
-    run_stage(stage, learner.network, episode.bank, learner._shop, phase=1, teacher=None)
+    run_stage(stage, learner.network, episode.bank, learner._context, phase=1, teacher=None)
     after = learner.state()
     assert {name for name in before if not torch.equal(before[name], after[name])} == {"backbone.weights"}
 
 
 def test_phase_0_has_one_branch_and_its_snapshot_restores() -> None:
-    prepared = worlds.ready(worlds.pictures(), IMAGES)
-    episode = worlds.opened(prepared)
-    worlds.play(episode, prepared, stop=1)
+    prepared = factories.ready(factories.pictures(), IMAGES)
+    episode = factories.opened(prepared)
+    factories.play(episode, prepared, stop=1)
     assert isinstance(episode.learner.network.backbone, ResNet)
-    worlds.play(episode, prepared, stop=2)
+    factories.play(episode, prepared, stop=2)
     assert isinstance(episode.learner.network.backbone, TwoBranch)
-    copy_of = worlds.opened(prepared)
+    copy_of = factories.opened(prepared)
     copy_of.restore(episode.snapshot())
-    for one, other in zip(worlds.play(episode, prepared), worlds.play(copy_of, prepared), strict=True):
-        assert worlds.facts_of(one) == worlds.facts_of(other)
-    assert worlds.same_tensors(episode.learner.state(), copy_of.learner.state())
+    for one, other in zip(factories.play(episode, prepared), factories.play(copy_of, prepared), strict=True):
+        assert factories.facts_of(one) == factories.facts_of(other)
+    assert factories.same_tensors(episode.learner.state(), copy_of.learner.state())
 
 
 def test_balanced_data_has_as_many_of_a_new_class_as_of_an_old_one() -> None:
@@ -157,8 +158,8 @@ def test_balanced_data_has_as_many_of_a_new_class_as_of_an_old_one() -> None:
 
 @pytest.mark.parametrize("name", ["icarl-aanets", "lucir-aanets", "pod-aanets"])
 def test_each_runs_on_images_and_on_vectors(name: str) -> None:
-    for world in (worlds.pictures(), worlds.blobs()):
-        prepared = worlds.ready(world, {"method": {"name": name}, "train": {"epochs": 1}})
-        results = worlds.play(worlds.opened(prepared), prepared)
+    for dataset in (factories.pictures(), factories.blobs()):
+        prepared = factories.ready(dataset, {"method": {"name": name}, "train": {"epochs": 1}})
+        results = factories.play(factories.opened(prepared), prepared)
         assert [result.phase for result in results] == [0, 1, 2]
         assert all(result.held_old + result.held_new <= 40 for result in results[1:])

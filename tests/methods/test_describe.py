@@ -1,4 +1,4 @@
-"""describe.py: tables that do not fit into memory. What the pass itself says is tested with the learner."""
+"""describe.py: large tables are stored in files. The forward pass itself is tested with the learner."""
 
 import os
 
@@ -9,7 +9,7 @@ from remem.methods import describe as module
 from remem.methods.describe import table
 
 
-def test_small_tables_lie_in_memory_and_large_ones_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_tables_are_in_memory_and_large_ones_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST", 4 * 12)
     small, large = table(4, 3), table(5, 3)
     assert not isinstance(small, np.memmap)
@@ -21,7 +21,7 @@ def test_small_tables_lie_in_memory_and_large_ones_in_files(monkeypatch: pytest.
         assert made.sum() == 2 * 3 * 7
 
 
-def test_a_full_disk_leaves_the_table_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_full_disk_the_table_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""learner.py: what a learner measures, keeps as teacher, fine-tunes on and carries from phase to phase."""
+"""learner.py: input statistics, the teacher, the balanced set, and the state between phases."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,25 +8,28 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from remem.data.source import Look
+from factories import blobs, opened, pictures, play, ready, same_tensors
+from remem.action import Action
+from remem.data.source import Preprocessing
 from remem.episode import Episode
-from remem.methods import learner as room
+from remem.events import Event
+from remem.methods import learner as module
 from remem.methods import loop
 from remem.methods.learner import measure
+from remem.methods.loop import EpochEnded
 from remem.methods.stage import Stage
 from remem.nets.network import Network
 from remem.runs.build import open_episode, open_fabric
-from remem.types import Action, Samples
-from worlds import blobs, opened, pictures, play, ready, same_tensors
+from remem.types import Samples
 
 
 class Visits:
-    """Stands in for `run_stage`: trains nothing and notes each stage with the teacher that it was given."""
+    """Replaces `run_stage`: trains nothing and records every stage and its teacher."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stages: list[Stage] = []
         self.teachers: list[Network | None] = []
-        monkeypatch.setattr(room, "run_stage", self)
+        monkeypatch.setattr(module, "run_stage", self)
 
     def __call__(self, stage: Stage, network: Network, *rest: Any, phase: int, teacher: Network | None) -> None:
         self.stages.append(stage)
@@ -34,7 +37,7 @@ class Visits:
 
 
 def to_phase(index: int, *layers: dict[str, Any]) -> tuple[Episode, Any]:
-    """An episode whose next phase is `index`, and what it was made from."""
+    """An episode whose next phase is `index`, and the Prepared it was opened from."""
     prepared = ready(blobs(per_class=12), *layers)
     episode = opened(prepared)
     play(episode, prepared, stop=index)
@@ -53,20 +56,20 @@ def all_held(episode: Episode) -> Samples:
 
 
 @pytest.mark.parametrize("dataset", [blobs(per_class=60), pictures(per_class=60)], ids=["vectors", "images"])
-def test_measure_is_numpys(dataset: Any) -> None:
+def test_measure_equals_numpy(dataset: Any) -> None:
     """360 samples: more than one chunk."""
     rows = np.random.default_rng(1).permutation(len(dataset.train.labels))[:350]
     mean, deviation = measure(dataset.train, Samples(rows, dataset.train.labels[rows]))
     values = dataset.train.read(rows).astype(np.float64).reshape(-1, dataset.train.shape[-1])
     np.testing.assert_allclose(mean, values.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(deviation, values.std(axis=0), rtol=1e-9)  # squares minus square loses a few digits
+    np.testing.assert_allclose(deviation, values.std(axis=0), rtol=1e-9)  # the difference of squares loses a few digits
 
 
-def test_a_dimension_that_never_varies_has_deviation_zero() -> None:
+def test_a_constant_dimension_has_deviation_zero() -> None:
     dataset = blobs()
     dataset.train.values[:, 2] = 0.1  # type: ignore[attr-defined]
     _, deviation = measure(dataset.train, Samples(np.arange(50), dataset.train.labels[:50]))
-    assert deviation[2] == 0.0  # exactly: the network divides by anything larger
+    assert deviation[2] == 0.0  # exactly zero: the network would divide by any other value
     assert deviation[0] > 0.1
 
 
@@ -81,9 +84,9 @@ def test_inputs_are_measured_on_phase_0_and_kept() -> None:
     assert torch.equal(episode.learner.state()["mean"], state["mean"])
 
 
-def test_a_known_look_is_not_measured() -> None:
-    look = Look(mean=(0.5, 0.25, 0.125), std=(0.5, 1.0, 0.25), augment="none", flip=False)
-    prepared = ready(replace(pictures(), look=look))
+def test_known_preprocessing_is_not_measured() -> None:
+    preprocessing = Preprocessing(mean=(0.5, 0.25, 0.125), std=(0.5, 1.0, 0.25), augment="none", flip=False)
+    prepared = ready(replace(pictures(), preprocessing=preprocessing))
     episode = opened(prepared)
     play(episode, prepared, stop=1)
     state = episode.learner.state()
@@ -118,7 +121,7 @@ def test_the_teacher_does_not_change_while_the_student_trains(monkeypatch: pytes
         teachers.append(kwargs["teacher"])
         real(*args, **kwargs)
 
-    monkeypatch.setattr(room, "run_stage", spy)
+    monkeypatch.setattr(module, "run_stage", spy)
     advance(episode, prepared)
     assert len(teachers) == 2
     assert same_tensors(dict(teachers[0].state_dict()), before)
@@ -126,7 +129,7 @@ def test_the_teacher_does_not_change_while_the_student_trains(monkeypatch: pytes
 
 
 def plain_herding(features: NDArray[np.float32], count: int) -> list[int]:
-    """The nearest running mean of unit features, greedily, one distance after another."""
+    """Greedy nearest running mean of unit features, in a simple loop."""
     units = features / np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
     picked: list[int] = []
     for k in range(1, count + 1):
@@ -150,12 +153,12 @@ def test_the_balanced_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for label in (2, 3):
         rows = held.rows[held.labels == label]
         own = Samples(rows, np.full(len(rows), label))
-        features = episode.learner.describe(prepared.scenario.bank, own).features  # nothing was trained since
+        features = episode.learner.describe(prepared.scenario.bank, own).features  # nothing has been trained since
         expected += rows[plain_herding(features, 5)].tolist()
     assert balanced.samples.rows.tolist() == expected
     assert balanced.samples.labels.tolist() == [0] * 5 + [1] * 4 + [2] * 5 + [3] * 5
     assert balanced.epochs == 1
-    assert balanced.rate == pytest.approx(prepared.config.train.rate_later / 10)
+    assert balanced.lr == pytest.approx(prepared.config.train.lr_later / 10)
     assert balanced.schedule == "constant"
 
 
@@ -184,31 +187,30 @@ def test_no_balanced_stage_without_exemplars_or_epochs(layer: dict[str, Any], mo
     assert [stage.name for stage in visits.stages] == ["main"]
 
 
-def test_rates_of_first_and_later_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_rates_of_first_and_later_phases(monkeypatch: pytest.MonkeyPatch) -> None:
     visits = Visits(monkeypatch)
-    to_phase(2, {"train": {"rate": 0.4, "rate_later": 0.3}, "finetune": {"rate_factor": 0.5}})
-    names_and_rates = [(stage.name, stage.rate) for stage in visits.stages]
-    assert names_and_rates == [("main", 0.4), ("main", 0.3), ("balanced", 0.15)]
+    to_phase(2, {"train": {"lr": 0.4, "lr_later": 0.3}, "finetune": {"lr_factor": 0.5}})
+    assert [(stage.name, stage.lr) for stage in visits.stages] == [("main", 0.4), ("main", 0.3), ("balanced", 0.15)]
 
 
-def test_joint_starts_anew_in_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joint_restarts_in_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     visits = Visits(monkeypatch)
     episode, prepared = to_phase(1, {"method": {"name": "joint"}})
     first = episode.learner.state()
     advance(episode, prepared)
     second = episode.learner.state()
     assert visits.teachers == [None, None]
-    assert [stage.rate for stage in visits.stages] == [prepared.config.train.rate] * 2
+    assert [stage.lr for stage in visits.stages] == [prepared.config.train.lr] * 2
     assert not torch.equal(first["backbone.levels.0.0.weight"], second["backbone.levels.0.0.weight"])
     assert (len(second["head.old"]), len(second["head.new"])) == (0, 4)
     values = prepared.scenario.bank.read(all_held(episode).rows)
     np.testing.assert_allclose(second["mean"].numpy(), values.mean(axis=0, dtype=np.float64), rtol=1e-6)
 
 
-def test_a_network_that_goes_on_keeps_its_rows_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_head_keeps_its_rows_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     episode, prepared = to_phase(1)
     before = episode.learner.state()
-    Visits(monkeypatch)  # no training: only the growth is left
+    Visits(monkeypatch)  # trains nothing, so only the growth remains
     advance(episode, prepared)
     after = episode.learner.state()
     assert torch.equal(after["head.old"], before["head.new"])
@@ -248,7 +250,7 @@ def test_rank_gives_positions_within_each_class() -> None:
         assert ranking[label].tolist() == plain_herding(features, 12)
 
 
-def test_mirrors_only_where_pictures_may_be_flipped() -> None:
+def test_mirrors_only_if_images_may_be_flipped() -> None:
     assert opened(ready(pictures(flip=True))).learner.mirrors
     assert not opened(ready(pictures(flip=False))).learner.mirrors
     assert not opened(ready(blobs())).learner.mirrors
@@ -266,20 +268,20 @@ def test_describe_is_the_evaluation_pass() -> None:
     learner.network.eval()
     with torch.no_grad():
         expected, flipped = learner.network(images), learner.network(images.flip(3))
-    # Another memory layout of the same pictures: convolutions add up in another order.
+    # Another memory layout of the same images: convolutions sum in another order.
     np.testing.assert_allclose(plain.features, expected.features.numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(plain.logits, expected.logits.numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(mirrored.features, flipped.features.numpy(), rtol=1e-4, atol=1e-5)
     assert np.abs(plain.features - mirrored.features).max() > 1e-3
 
 
-def test_later_phases_may_have_epochs_of_their_own() -> None:
-    """Phase 0 keeps its own; the mixture of two branches, trained after every epoch, follows the main stage."""
-    told: list[dict[str, Any]] = []
+def test_later_phases_can_have_another_number_of_epochs() -> None:
+    """`epochs_later` holds for phases 1..N and for the mixture stage, which follows every epoch of the main stage."""
+    events: list[Event] = []
     prepared = ready(pictures(), {"method": {"name": "icarl-aanets"}, "train": {"epochs": 3, "epochs_later": 2}})
-    episode = open_episode(prepared, open_fabric(prepared.config.train), told.append)
+    episode = open_episode(prepared, open_fabric(prepared.config.train), events.append)
     play(episode, prepared)
-    epochs = {(e["phase"], e["stage"]): e["epochs"] for e in told if e["event"] == "epoch"}
+    epochs = {(e.phase, e.stage): e.epochs for e in events if isinstance(e, EpochEnded)}
     assert (epochs[0, "main"], epochs[1, "main"], epochs[2, "main"]) == (3, 2, 2)
     assert epochs[1, "mixture"] == 2
     assert epochs[1, "balanced"] == 1

@@ -1,4 +1,4 @@
-"""loop.py: one stage of training against a loop written out here, and what must and must not move."""
+"""loop.py: one stage against a training loop written by hand, and which parameters it changes."""
 
 import copy
 import json
@@ -15,13 +15,14 @@ from torch import Tensor
 
 from remem.data.augment import AugmentPlan
 from remem.errors import InputError
-from remem.methods.loop import Share, Workshop, build_optimizer, optimizer_class, run_stage
+from remem.events import Emit, Event, ignore
+from remem.methods.loop import Shard, TrainContext, build_optimizer, optimizer_class, run_stage
 from remem.methods.losses import classify
 from remem.methods.settings import TrainSettings
 from remem.methods.stage import Losses, ParameterGroup, Stage, group, whole
-from remem.nets.contract import NetSettings, Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import Network, build_network
+from remem.nets.settings import HeadSettings, NetSettings
 from remem.seeding import Streams
 from remem.types import IntArray, Samples, Values
 
@@ -30,7 +31,7 @@ STREAMS = Streams(11)
 
 
 class Table:
-    """A reader of vectors that notes which rows it gave out, batch by batch."""
+    """A reader of vectors that records the rows of every batch."""
 
     def __init__(self, values: Values) -> None:
         self.values = values
@@ -42,7 +43,7 @@ class Table:
 
 
 def toy(count: int = 37) -> tuple[Table, Samples]:
-    """Vectors whose label is the largest of their first entries, so that a linear network can learn it."""
+    """Vectors whose label is the index of the largest of the first entries, so that a linear network can learn it."""
     values = np.random.default_rng(0).standard_normal((count, SIZE)).astype(np.float32)
     return Table(values), Samples(np.arange(count), values[:, :CLASSES].argmax(axis=1))
 
@@ -54,11 +55,10 @@ def linear(hidden: tuple[int, ...] = (), *, batch_norm: bool = False) -> Network
     return network
 
 
-def workshop(told: list[dict[str, Any]] | None = None, **settings: Any) -> Workshop:
+def train_context(emit: Emit = ignore, **settings: Any) -> TrainContext:
     train = TrainSettings(**{"batch_size": 8, "weight_decay": 0.01, **settings})
     fabric = Fabric(accelerator="cpu", devices=1)
-    events = [] if told is None else told
-    return Workshop(train, AugmentPlan(), fabric, STREAMS, events.append)
+    return TrainContext(train, AugmentPlan(), fabric, STREAMS, emit)
 
 
 def loss(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
@@ -66,7 +66,7 @@ def loss(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
 
 
 def staged(network: Network, samples: Samples, **changes: Any) -> Stage:
-    stage = Stage("main", samples, loss, whole(network), epochs=4, rate=0.2, schedule="step")
+    stage = Stage("main", samples, loss, whole(network), epochs=4, lr=0.2, schedule="step")
     return replace(stage, **changes)
 
 
@@ -79,7 +79,7 @@ def moved(before: dict[str, Tensor], network: Network) -> set[str]:
 
 
 def hand_loop(network: Network, table: Table, samples: Samples, cuts: Iterable[tuple[int, int]]) -> Network:
-    """Four epochs of SGD, the rate a tenth from epoch 2 on; the network is two linear maps, written out."""
+    """Four epochs of SGD on two linear layers; from epoch 2 on, the learning rate is a tenth."""
     done = copy.deepcopy(network)
     parameters = dict(done.named_parameters())
     weight, bias = parameters["backbone.levels.0.0.weight"], parameters["backbone.levels.0.0.bias"]
@@ -98,24 +98,24 @@ def hand_loop(network: Network, table: Table, samples: Samples, cuts: Iterable[t
     return done
 
 
-def test_a_stage_is_the_plain_loop_bit_for_bit() -> None:
+def test_a_stage_equals_the_hand_written_loop_bit_for_bit() -> None:
     table, samples = toy(37)
     network = linear()
     expected = hand_loop(network, table, samples, [(0, 8), (8, 16), (16, 24), (24, 32), (32, 37)])
     before = weights(network)
-    shop = workshop(milestones=(0.5,), decay=0.1, momentum=0.9, nesterov=True)
-    run_stage(staged(network, samples), network, table, shop, phase=2, teacher=None)
+    context = train_context(milestones=(0.5,), decay=0.1, momentum=0.9, nesterov=True)
+    run_stage(staged(network, samples), network, table, context, phase=2, teacher=None)
     names = {"backbone.levels.0.0.weight", "backbone.levels.0.0.bias", "head.new", "head.new_bias"}
     assert moved(before, network) == names
     for name, value in expected.state_dict().items():
         assert torch.equal(network.state_dict()[name], value), name
 
 
-def test_a_last_batch_of_one_joins_the_one_before() -> None:
+def test_a_last_batch_of_one_is_merged() -> None:
     table, samples = toy(33)
     network = linear()
     expected = hand_loop(network, table, samples, [(0, 8), (8, 16), (16, 24), (24, 33)])
-    run_stage(staged(network, samples), network, table, workshop(milestones=(0.5,)), phase=2, teacher=None)
+    run_stage(staged(network, samples), network, table, train_context(milestones=(0.5,)), phase=2, teacher=None)
     assert [len(rows) for rows in table.asked] == [8, 8, 8, 9] * 4
     assert sorted(row for rows in table.asked[:4] for row in rows) == list(range(33))
     assert torch.equal(network.head.new, expected.head.new)
@@ -126,7 +126,7 @@ def test_the_order_depends_on_phase_stage_and_epoch_only() -> None:
         table, samples = toy(20)
         network = linear()
         stage = staged(network, samples, name=name, epochs=2)
-        run_stage(stage, network, table, workshop(), phase=phase, teacher=None)
+        run_stage(stage, network, table, train_context(), phase=phase, teacher=None)
         return table.asked
 
     first = order(1, "main")
@@ -141,11 +141,11 @@ def test_only_the_parameters_of_the_stage_move() -> None:
     network = linear(hidden=(6,))
     before = weights(network)
     stage = staged(network, samples, groups=group(network.head.new_parameters()))
-    run_stage(stage, network, table, workshop(), phase=0, teacher=None)
+    run_stage(stage, network, table, train_context(), phase=0, teacher=None)
     assert moved(before, network) == {"head.new", "head.new_bias"}
     assert {name for name, p in network.named_parameters() if p.requires_grad} == {"head.new", "head.new_bias"}
-    run_stage(staged(network, samples), network, table, workshop(), phase=0, teacher=None)
-    assert "backbone.levels.0.0.weight" in moved(before, network)  # a later stage may thaw what this one froze
+    run_stage(staged(network, samples), network, table, train_context(), phase=0, teacher=None)
+    assert "backbone.levels.0.0.weight" in moved(before, network)  # a later stage can train what this one froze
 
 
 @pytest.mark.parametrize("updates", [True, False])
@@ -154,17 +154,17 @@ def test_batch_norm_mode(updates: bool) -> None:
     network = linear(hidden=(6,), batch_norm=True)
     before = weights(network)
     stage = staged(network, samples, updates_statistics=updates)
-    run_stage(stage, network, table, workshop(), phase=0, teacher=None)
+    run_stage(stage, network, table, train_context(), phase=0, teacher=None)
     statistics = {name for name in moved(before, network) if "running" in name or "num_batches" in name}
     assert len(statistics) == (6 if updates else 0)  # two layers with mean, variance and count
     assert "backbone.levels.0.1.weight" in moved(before, network)
 
 
-def test_weight_decay_and_rate_per_group() -> None:
+def test_weight_decay_and_learning_rate_per_group() -> None:
     network = linear()
     _, samples = toy()
     head, body = tuple(network.head.parameters()), tuple(network.backbone.parameters())
-    groups = (ParameterGroup(head, rate_scale=0.5, weight_decay=0.0), ParameterGroup(body))
+    groups = (ParameterGroup(head, lr_scale=0.5, weight_decay=0.0), ParameterGroup(body))
     optimizer = build_optimizer(staged(network, samples, groups=groups), TrainSettings(weight_decay=0.03))
     assert [g["weight_decay"] for g in optimizer.param_groups] == [0.0, 0.03]
     assert [g["peak"] for g in optimizer.param_groups] == [0.1, 0.2]
@@ -175,8 +175,8 @@ def test_weight_decay_and_rate_per_group() -> None:
     before = weights(network)
     table, samples = toy(8)  # one batch: one step
     stage = staged(network, samples, groups=groups, objective=constant, epochs=1, schedule="constant")
-    shop = workshop(weight_decay=0.03, momentum=0.0)
-    run_stage(stage, network, table, shop, phase=0, teacher=None)
+    context = train_context(weight_decay=0.03, momentum=0.0)
+    run_stage(stage, network, table, context, phase=0, teacher=None)
     after = network.state_dict()
     assert torch.equal(after["head.new"], before["head.new"])  # no gradient, no decay
     body_name = "backbone.levels.0.0.weight"
@@ -188,8 +188,8 @@ def test_any_optimiser_of_torch() -> None:
     table, samples = toy()
     network, twin = linear(), linear()
     options = {"betas": (0.8, 0.9), "eps": 1e-6}
-    shop = workshop(optimizer="adamw", options=options, weight_decay=0.02)
-    run_stage(staged(network, samples, schedule="constant"), network, table, shop, phase=2, teacher=None)
+    context = train_context(optimizer="adamw", options=options, weight_decay=0.02)
+    run_stage(staged(network, samples, schedule="constant"), network, table, context, phase=2, teacher=None)
     optimizer = torch.optim.AdamW(twin.parameters(), lr=0.2, weight_decay=0.02, betas=(0.8, 0.9), eps=1e-6)
     for epoch in range(4):
         order = STREAMS.numpy(2, "main/order", epoch).permutation(len(samples))
@@ -212,20 +212,21 @@ def test_unknown_optimiser() -> None:
         optimizer_class("optimizer")
 
 
-def test_the_loss_falls_and_every_epoch_is_told() -> None:
-    told: list[dict[str, Any]] = []
+def test_the_loss_falls_and_every_epoch_is_reported() -> None:
+    emitted: list[Event] = []
     table, samples = toy(64)
     network = linear()
-    run_stage(staged(network, samples, epochs=6), network, table, workshop(told), phase=3, teacher=None)
-    assert [event["epoch"] for event in told] == [1, 2, 3, 4, 5, 6]
-    first = {key: value for key, value in told[0].items() if key not in ("loss", "seconds")}
+    run_stage(staged(network, samples, epochs=6), network, table, train_context(emitted.append), phase=3, teacher=None)
+    events = [event.to_json() for event in emitted]
+    assert [event["epoch"] for event in events] == [1, 2, 3, 4, 5, 6]
+    first = {key: value for key, value in events[0].items() if key not in ("loss", "seconds")}
     assert first == {"event": "epoch", "phase": 3, "stage": "main", "epoch": 1, "epochs": 6, "samples": 64}
-    losses = [event["loss"]["classify"] for event in told]
+    losses = [event["loss"]["classify"] for event in events]
     assert losses[-1] < 0.6 * losses[0]
-    json.dumps(told)  # what is told can be logged
+    json.dumps(events)  # can be logged
 
 
-def test_the_teacher_is_asked_only_if_needed_and_never_changes() -> None:
+def test_the_teacher_runs_only_if_needed_and_never_changes() -> None:
     table, samples = toy()
     network, teacher = linear(), linear()
     teacher.requires_grad_(False).eval()
@@ -238,14 +239,14 @@ def test_the_teacher_is_asked_only_if_needed_and_never_changes() -> None:
 
     for needs in (False, True):
         stage = staged(network, samples, objective=listening, epochs=1, needs_teacher=needs)
-        run_stage(stage, network, table, workshop(), phase=1, teacher=teacher)
+        run_stage(stage, network, table, train_context(), phase=1, teacher=teacher)
     assert [advice is None for advice in asked] == [True] * 5 + [False] * 5
     assert all(advice is not None and not advice.logits.requires_grad for advice in asked[5:])
     assert moved(before, teacher) == set()
 
 
 class FirstOfTwo:
-    """Fabric as the first of two processes sees it, without the second: notes what is propagated backwards."""
+    """A fake Fabric of the first of two processes; records the losses."""
 
     global_rank, world_size, device = 0, 2, torch.device("cpu")
 
@@ -271,29 +272,29 @@ class FirstOfTwo:
 
 @pytest.mark.parametrize("batch_norm", [True, False])
 @pytest.mark.parametrize("rest", [0, 1, 2, 3, 4, 7])
-def test_slices_weigh_what_they_hold(rest: int, batch_norm: bool) -> None:
-    """With batch norm two processes cannot share a last batch of 2 or 3, while one can train on it alone; without it
-    they train on the same batches as one."""
+def test_shards_are_weighted_by_their_size(rest: int, batch_norm: bool) -> None:
+    """With batch norm, a last batch of 2 or 3 is too small for two processes and is merged; otherwise two processes
+    train on the same batches as one."""
 
     def one(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
         return {"one": 1.0 + 0.0 * output.logits.sum()}
 
     table, samples = toy(18 + rest)
     fabric: Any = FirstOfTwo()
-    shop = replace(workshop(batch_size=9), fabric=fabric)
+    context = replace(train_context(batch_size=9), fabric=fabric)
     network = linear(hidden=(6,), batch_norm=batch_norm)
     stage = staged(network, samples, objective=one, epochs=1)
-    run_stage(stage, network, table, shop, phase=0, teacher=None)
+    run_stage(stage, network, table, context, phase=0, teacher=None)
     sizes = [9, 9 + rest] if rest < (4 if batch_norm else 2) else [9, 9, rest]
-    # Both processes' gradients are averaged, so weights of 2 x share give the mean over the whole batch.
+    # Gradients are averaged over processes, so weights of 2 x shard / batch give the mean over the whole batch.
     assert fabric.losses == pytest.approx([2 * (size // 2) / size for size in sizes if size])
     assert [len(rows) for rows in table.asked] == [size // 2 for size in sizes]
 
 
-def test_a_mean_over_some_samples_weighs_by_those() -> None:
+def test_a_mean_over_some_samples_is_weighted_by_their_number() -> None:
     """Three samples of class 0 or 1 in the batch, two of them in the first half and one in the second."""
     labels = np.array([0, 1, 5, 0, 6, 7])
-    halves = [Share(labels, places, 2) for places in (slice(0, 3), slice(3, 6))]
+    halves = [Shard(labels, places, 2) for places in (slice(0, 3), slice(3, 6))]
     assert [half.weight(lambda labels: labels < 2) for half in halves] == [2 * 2 / 3, 2 * 1 / 3]
-    assert [half.weight(lambda labels: labels < 0) for half in halves] == [0, 0]  # none: the term is zero anyway
+    assert [half.weight(lambda labels: labels < 0) for half in halves] == [0, 0]  # no samples: the term is zero anyway
     assert [half.weight(None) for half in halves] == [1, 1]

@@ -1,4 +1,4 @@
-"""losses.py: every term against plain loops over math.exp and math.log, and the gradients that must agree."""
+"""losses.py: every term against simple loops, and gradients of equivalent forms."""
 
 import math
 
@@ -12,8 +12,9 @@ from remem.methods.icarl import Icarl, IcarlSettings
 from remem.methods.losses import classify, distil, sigmoid_targets
 from remem.methods.lwf import Lwf, LwfSettings
 from remem.methods.method import Method, PhaseFacts
-from remem.nets.contract import NetSettings, Output
+from remem.nets.base import Output
 from remem.nets.network import build_network
+from remem.nets.settings import NetSettings
 
 CLOSE = 1e-6  # float32 sums of a dozen terms of size 1: a few units in the seventh digit
 OLD, CLASSES = 3, 5
@@ -39,7 +40,7 @@ def plain_classify(logits: Tensor, labels: Tensor) -> float:
 
 
 def plain_soft_entropy(logits: Tensor, teacher: Tensor, temperature: float) -> tuple[float, float]:
-    """-sum p log q over the teacher's classes, and the teacher's own entropy, both means over the batch."""
+    """-sum p log q over the teacher's classes, and the teacher's entropy, both averaged over the batch."""
     cross = own = 0.0
     for row, advice in zip(logits.tolist(), teacher.tolist(), strict=True):
         q = softmax([value / temperature for value in row[: len(advice)]])
@@ -74,14 +75,14 @@ def test_distil(temperature: float) -> None:
     assert distil(logits, teacher, temperature).item() == pytest.approx(cross - own, abs=CLOSE)
 
 
-def test_distil_is_zero_for_the_teacher_itself_whatever_the_new_columns() -> None:
+def test_distil_is_zero_for_the_teacher_itself_with_any_new_columns() -> None:
     teacher = made(OLD, 3)
-    logits = torch.cat([teacher + 7.0, made(CLASSES - OLD, 4)], dim=1)  # a softmax does not see a common shift
+    logits = torch.cat([teacher + 7.0, made(CLASSES - OLD, 4)], dim=1)  # softmax is invariant to a common shift
     assert distil(logits, teacher, 2.0).item() == pytest.approx(0.0, abs=CLOSE)
 
 
-def test_all_three_published_forms_have_one_gradient() -> None:
-    """Ours, the soft cross-entropy, and LUCIR's element mean x O x T^2 x 0.25 (methods sheet, 1.4)."""
+def test_all_three_published_forms_have_the_same_gradient() -> None:
+    """Ours, the soft cross-entropy, and LUCIR's element mean x O x T^2 x 0.25 (methods.md 1.4)."""
     teacher = made(OLD, 5)
 
     def ours(logits: Tensor) -> Tensor:
@@ -115,7 +116,7 @@ def test_sigmoid_form_in_the_first_phase_is_one_hot() -> None:
 
 
 def test_sigmoid_form_takes_old_columns_from_the_teacher() -> None:
-    """Also for exemplars: the label of an old class plays no part (Alg. 3)."""
+    """Also for exemplars: labels of old classes have no effect (Alg. 3)."""
     logits, teacher = made(CLASSES, 8), made(OLD, 9)
     value = sigmoid_targets(logits, LABELS, teacher).item()
     assert value == pytest.approx(plain_sigmoid(logits, LABELS, teacher), abs=CLOSE)
@@ -124,7 +125,7 @@ def test_sigmoid_form_takes_old_columns_from_the_teacher() -> None:
     assert sigmoid_targets(logits, torch.tensor([0, 3, 2, 3]), teacher).item() != value
 
 
-def spoken(method: Method, *, old: int, teacher: Tensor | None, logits: Tensor, labels: Tensor) -> dict[str, float]:
+def loss_terms(method: Method, *, old: int, teacher: Tensor | None, logits: Tensor, labels: Tensor) -> dict[str, float]:
     """The values of a method's loss terms for given logits."""
     network = build_network(NetSettings(name="mlp"), (4,), method.head, 0)
     facts = PhaseFacts(index=1 if old else 0, old_classes=old, new_classes=CLASSES - old)
@@ -138,18 +139,18 @@ def test_terms_of_the_methods() -> None:
     logits, teacher = made(CLASSES, 10), made(OLD, 11)
     cross, own = plain_soft_entropy(logits, teacher, 2.0)
     ce, kd = plain_classify(logits, LABELS), cross - own
-    finetune = spoken(Finetune(FinetuneMethodSettings()), old=OLD, teacher=teacher, logits=logits, labels=LABELS)
+    finetune = loss_terms(Finetune(FinetuneMethodSettings()), old=OLD, teacher=teacher, logits=logits, labels=LABELS)
     assert finetune == pytest.approx({"classify": ce}, abs=CLOSE)
     for method in (Icarl(IcarlSettings()), Lwf(LwfSettings())):
-        terms = spoken(method, old=OLD, teacher=teacher, logits=logits, labels=LABELS)
+        terms = loss_terms(method, old=OLD, teacher=teacher, logits=logits, labels=LABELS)
         assert terms == pytest.approx({"classify": ce, "distil": kd}, abs=CLOSE)
-        first = spoken(method, old=0, teacher=None, logits=logits, labels=LABELS)
+        first = loss_terms(method, old=0, teacher=None, logits=logits, labels=LABELS)
         assert first == pytest.approx({"classify": ce}, abs=CLOSE)
     heavy = Icarl(IcarlSettings(weight=2.5))
-    terms = spoken(heavy, old=OLD, teacher=teacher, logits=logits, labels=LABELS)
+    terms = loss_terms(heavy, old=OLD, teacher=teacher, logits=logits, labels=LABELS)
     assert terms["distil"] == pytest.approx(2.5 * kd, abs=3 * CLOSE)
     original = Icarl(IcarlSettings(loss="sigmoid"))
-    terms = spoken(original, old=OLD, teacher=teacher, logits=logits, labels=LABELS)
+    terms = loss_terms(original, old=OLD, teacher=teacher, logits=logits, labels=LABELS)
     assert terms == pytest.approx({"sigmoid": plain_sigmoid(logits, LABELS, teacher)}, abs=CLOSE)
 
 
@@ -157,10 +158,10 @@ def test_lwf_without_replay_classifies_among_new_classes_only() -> None:
     logits, teacher = made(CLASSES, 12), made(OLD, 13)
     labels = torch.tensor([3, 4, 4, 3])  # no exemplars: every label is new
     cross, own = plain_soft_entropy(logits, teacher, 2.0)
-    terms = spoken(Lwf(LwfSettings(replay=False)), old=OLD, teacher=teacher, logits=logits, labels=labels)
+    terms = loss_terms(Lwf(LwfSettings(replay=False)), old=OLD, teacher=teacher, logits=logits, labels=labels)
     expected = {"classify": plain_classify(logits[:, OLD:], labels - OLD), "distil": 3 * (cross - own)}
     assert terms == pytest.approx(expected, abs=3 * CLOSE)  # three times the distillation, three times its rounding
     changed = logits.clone()
     changed[:, :OLD] += torch.from_numpy(np.array([1.0, -2.0, 3.0], np.float32))
-    again = spoken(Lwf(LwfSettings(replay=False)), old=OLD, teacher=teacher, logits=changed, labels=labels)
+    again = loss_terms(Lwf(LwfSettings(replay=False)), old=OLD, teacher=teacher, logits=changed, labels=labels)
     assert again["classify"] == terms["classify"]

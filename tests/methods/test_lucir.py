@@ -1,4 +1,4 @@
-"""LUCIR: its three terms and its schedule against plain loops, imprinting, and which rows move."""
+"""LUCIR: the loss terms and their weights against simple loops, imprinting, and frozen rows."""
 
 import math
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-import worlds
+import factories
 from remem.methods.losses import less_forget, rank_margin
 from remem.methods.lucir import Lucir, LucirSettings
 from remem.methods.method import PhaseFacts
-from remem.nets.contract import NetSettings, Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import build_network
+from remem.nets.settings import HeadSettings, NetSettings
 
 # float32 sums of a few dozen terms of order 1
 TOLERANCE = 1e-6
@@ -70,8 +70,8 @@ def test_one_new_class_has_one_rival() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "weight"), [(50, 10, 11.18034), (50, 5, 15.811388), (50, 2, 25.0)])
-def test_the_schedule_of_less_forget(old: int, new: int, weight: float) -> None:
-    """Weights as the published code has them: 5 sqrt(old / new)."""
+def test_the_weight_of_less_forget(old: int, new: int, weight: float) -> None:
+    """As in the published code: 5 sqrt(old / new)."""
     method = Lucir(LucirSettings())
     network = build_network(NetSettings(name="mlp"), (6,), HeadSettings(name="cosine"), seed=0)
     losses = method.objective(PhaseFacts(1, old, new), network)
@@ -104,11 +104,11 @@ def test_phase_0_is_cross_entropy_alone() -> None:
 
 
 def test_imprinted_rows_are_class_means_of_unit_features() -> None:
-    prepared = worlds.ready(
-        worlds.blobs(), {"method": {"name": "lucir"}, "train": {"epochs": 1}, "finetune": {"epochs": 0}}
+    prepared = factories.ready(
+        factories.blobs(), {"method": {"name": "lucir"}, "train": {"epochs": 1}, "finetune": {"epochs": 0}}
     )
-    episode = worlds.opened(prepared)
-    worlds.play(episode, prepared, stop=1)
+    episode = factories.opened(prepared)
+    factories.play(episode, prepared, stop=1)
     learner, network = episode.learner, episode.learner.network
     phase = prepared.scenario.phases[1]
     rows = np.concatenate(list(phase.train.values()))
@@ -133,10 +133,10 @@ def test_imprinted_rows_are_class_means_of_unit_features() -> None:
 @pytest.mark.parametrize("freeze", [True, False])
 def test_old_rows_stay_if_frozen(freeze: bool) -> None:
     settings = {"method": {"name": "lucir", "freeze_old": freeze}, "finetune": {"epochs": 0}}
-    prepared = worlds.ready(worlds.blobs(), settings)
-    episode = worlds.opened(prepared)
-    worlds.play(episode, prepared, stop=1)
+    prepared = factories.ready(factories.blobs(), settings)
+    episode = factories.opened(prepared)
+    factories.play(episode, prepared, stop=1)
     before = episode.learner.network.head.new.detach().clone()
-    worlds.play(episode, prepared, stop=2)
+    factories.play(episode, prepared, stop=2)
     after = episode.learner.network.head.old.detach()
     assert torch.equal(before, after) == freeze

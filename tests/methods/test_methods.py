@@ -1,4 +1,4 @@
-"""The methods: what they keep of the past, how they read out, which stages they run."""
+"""The methods: their replay, readout and stages."""
 
 import pytest
 import torch
@@ -7,11 +7,11 @@ from remem.methods.finetune import FinetuneMethodSettings
 from remem.methods.icarl import IcarlSettings
 from remem.methods.joint import JointSettings
 from remem.methods.lwf import LwfSettings
-from remem.methods.method import Method, MethodSettings, PhaseFacts
-from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.method import Method, PhaseFacts
+from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.table import METHODS
-from remem.nets.contract import NetSettings
 from remem.nets.network import Network, build_network
+from remem.nets.settings import NetSettings
 from remem.types import Samples
 
 HELD = Samples(torch.arange(8).numpy(), torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]).numpy())
@@ -28,7 +28,7 @@ def network_for(method: Method) -> Network:
 
 
 @pytest.mark.parametrize(
-    ("settings", "regime", "readout", "restarts"),
+    ("settings", "replay", "readout", "restarts"),
     [
         (FinetuneMethodSettings(), "budget", "cnn", False),
         (FinetuneMethodSettings(replay=False), "none", "cnn", False),
@@ -39,16 +39,16 @@ def network_for(method: Method) -> Network:
     ],
     ids=str,
 )
-def test_what_is_kept_and_how_it_is_read(settings: MethodSettings, regime: str, readout: str, restarts: bool) -> None:
+def test_replay_and_readout(settings: MethodSettings, replay: str, readout: str, restarts: bool) -> None:
     method = made(settings)
-    assert (method.regime, method.readout, method.restarts) == (regime, readout, restarts)
+    assert (method.replay, method.readout, method.restarts) == (replay, readout, restarts)
     assert method.head.name == "linear"
 
 
 def test_settings_of_one_method_do_not_leak_into_another() -> None:
     made(FinetuneMethodSettings(replay=False))
-    assert made(FinetuneMethodSettings()).regime == "budget"
-    assert Method.regime == "budget"
+    assert made(FinetuneMethodSettings()).replay == "budget"
+    assert Method.replay == "budget"
 
 
 def test_the_head_is_a_setting() -> None:
@@ -70,11 +70,11 @@ def test_every_entry_is_complete() -> None:
 def test_the_stages_of_a_phase(settings: MethodSettings) -> None:
     method = made(settings)
     network = network_for(method)
-    train = TrainSettings(epochs=7, rate=0.4, rate_later=0.3, schedule="cosine")
-    for index, rate in ((0, 0.4), (1, 0.3), (2, 0.3)):
+    train = TrainSettings(epochs=7, lr=0.4, lr_later=0.3, schedule="cosine")
+    for index, lr in ((0, 0.4), (1, 0.3), (2, 0.3)):
         facts = PhaseFacts(index, old_classes=2 * index, new_classes=4 - 2 * min(index, 1))
         (main,) = method.stages(facts, network, HELD, train)
-        assert (main.name, main.epochs, main.rate, main.schedule) == ("main", 7, rate, "cosine")
+        assert (main.name, main.epochs, main.lr, main.schedule) == ("main", 7, lr, "cosine")
         assert main.needs_teacher == (index > 0 and settings.name != "finetune")
         assert main.updates_statistics
         assert main.samples is HELD
@@ -82,13 +82,13 @@ def test_the_stages_of_a_phase(settings: MethodSettings) -> None:
         assert trained == {id(parameter) for parameter in network.parameters()}
 
 
-def test_balanced_fine_tuning_is_the_main_stage_at_a_tenth_of_its_rate() -> None:
+def test_balanced_fine_tuning_is_the_main_stage_at_a_tenth_of_its_learning_rate() -> None:
     method = made(IcarlSettings())
     network = network_for(method)
-    (main,) = method.stages(PhaseFacts(1, 2, 2), network, HELD, TrainSettings(rate_later=0.3))
+    (main,) = method.stages(PhaseFacts(1, 2, 2), network, HELD, TrainSettings(lr_later=0.3))
     few = Samples(HELD.rows[::2], HELD.labels[::2])
     stage = method.balanced(main, network, few, FinetuneSettings(epochs=3))
-    assert stage.rate == pytest.approx(0.03)
+    assert stage.lr == pytest.approx(0.03)
     assert (stage.name, stage.epochs, stage.schedule) == ("balanced", 3, "constant")
     assert stage.samples is few
     assert stage.objective is main.objective

@@ -1,4 +1,4 @@
-"""PODNet: pooled distillation, both NCA forms and local similarity against plain loops; imprinting; what is tuned."""
+"""PODNet: loss terms and local similarity against simple loops, imprinting, and the balanced fine-tuning."""
 
 import math
 
@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-import worlds
+import factories
 from remem.methods.losses import nca, nca_as_shipped, pod_spatial
 from remem.methods.method import PhaseFacts
 from remem.methods.podnet import Podnet, PodnetSettings, centre_proxies
-from remem.nets.contract import NetSettings, Output
-from remem.nets.heads import HeadSettings, ProxyHead
+from remem.nets.base import Output
+from remem.nets.heads import ProxyHead
 from remem.nets.network import build_network
+from remem.nets.settings import HeadSettings, NetSettings
 
 TOLERANCE = 1e-5  # float32 against double-precision loops over some hundred terms of order 1
 
@@ -78,7 +79,7 @@ def test_nca_with_a_working_margin() -> None:
     expected = sum(plain_paper(row, y, 0.6) for row, y in zip(scores.tolist(), labels.tolist(), strict=True)) / 6
     assert nca(scores, labels, torch.tensor(0.6)).item() == pytest.approx(expected, abs=TOLERANCE)
     wider = nca(scores, labels, torch.tensor(2.0)).item()
-    assert wider > expected + 0.1  # the margin is not inert
+    assert wider > expected + 0.1  # the margin has an effect
 
 
 def plain_similarity(feature: list[float], proxies: list[list[float]]) -> float:
@@ -103,8 +104,8 @@ def test_local_similarity_and_its_scale() -> None:
     torch.testing.assert_close(logits, 2.5 * scores)
 
 
-@pytest.mark.parametrize(("old", "new", "share"), [(50, 10, math.sqrt(6)), (50, 2, math.sqrt(26))])
-def test_weights_grow_with_all_seen_classes(old: int, new: int, share: float) -> None:
+@pytest.mark.parametrize(("old", "new", "factor"), [(50, 10, math.sqrt(6)), (50, 2, math.sqrt(26))])
+def test_weights_grow_with_all_seen_classes(old: int, new: int, factor: float) -> None:
     method = Podnet(PodnetSettings())
     network = build_network(NetSettings(name="mlp"), (6,), method.head, seed=0)
     losses = method.objective(PhaseFacts(1, old, new), network)
@@ -112,9 +113,9 @@ def test_weights_grow_with_all_seen_classes(old: int, new: int, share: float) ->
     output = Output(random(3, 6), (maps,), scores, scores)
     teacher = Output(random(3, 6, seed=4), (theirs,), scores, scores)
     terms = losses(output, torch.tensor([0, 1, old]), teacher)
-    assert terms["spatial"].item() == pytest.approx(3.0 * share * plain_spatial([maps], [theirs]), rel=1e-5)
+    assert terms["spatial"].item() == pytest.approx(3.0 * factor * plain_spatial([maps], [theirs]), rel=1e-5)
     cosine = torch.nn.functional.cosine_similarity(output.features.double(), teacher.features.double())
-    assert terms["flat"].item() == pytest.approx(share * (1 - cosine).mean().item(), rel=1e-5)
+    assert terms["flat"].item() == pytest.approx(factor * (1 - cosine).mean().item(), rel=1e-5)
     assert set(terms) == {"nca", "flat", "spatial"}
 
 
@@ -145,10 +146,10 @@ def test_fewer_samples_than_proxies_are_repeated() -> None:
     assert {tuple(row) for row in centres.tolist()} == {(1.0, 0.0), (0.0, 1.0)}
 
 
-def test_fine_tuning_moves_the_proxies_alone_old_ones_too() -> None:
-    prepared = worlds.ready(worlds.pictures(), {"method": {"name": "podnet"}, "train": {"epochs": 1}})
-    episode = worlds.opened(prepared)
-    worlds.play(episode, prepared, stop=2)
+def test_fine_tuning_trains_old_and_new_proxies_only() -> None:
+    prepared = factories.ready(factories.pictures(), {"method": {"name": "podnet"}, "train": {"epochs": 1}})
+    episode = factories.opened(prepared)
+    factories.play(episode, prepared, stop=2)
     network = episode.learner.network
     method = Podnet(PodnetSettings())
     facts = PhaseFacts(1, 2, 2)

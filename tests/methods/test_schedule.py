@@ -1,11 +1,11 @@
-"""schedule.py: one-cycle equals torch's own step by step; the others by hand."""
+"""schedule.py: one-cycle equals torch's; the other schedules by hand."""
 
 import math
 
 import pytest
 import torch
 
-from remem.methods.schedule import rate_factor
+from remem.methods.schedule import lr_factor
 from remem.methods.settings import TrainSettings
 
 
@@ -14,14 +14,14 @@ def factors(schedule: str, *, epochs: int, per_epoch: int, settings: TrainSettin
     steps = epochs * per_epoch
     chosen = settings or TrainSettings()
     return [
-        rate_factor(schedule, chosen, step=step, steps=steps, epoch=step // per_epoch, epochs=epochs)
+        lr_factor(schedule, chosen, step=step, steps=steps, epoch=step // per_epoch, epochs=epochs)
         for step in range(steps)
     ]
 
 
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.2, 0.3, 0.9])
 @pytest.mark.parametrize("steps", [1, 2, 7, 40])
-def test_one_cycle_is_torchs(warmup: float, steps: int) -> None:
+def test_one_cycle_equals_torch(warmup: float, steps: int) -> None:
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     torchs = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=1.0, total_steps=steps, pct_start=warmup, cycle_momentum=False, anneal_strategy="cos"
@@ -44,8 +44,8 @@ def test_one_cycle_ends() -> None:
     assert max(ours) == ours[9]
 
 
-def test_a_top_at_the_very_first_step_is_the_peak() -> None:
-    """0.2 x 5 steps: the rise is one step long, where torch's formula divides by zero."""
+def test_a_warmup_of_one_step_starts_at_the_peak() -> None:
+    """0.2 x 5 steps: the warmup has one step, where torch's formula divides by zero."""
     ours = factors("one-cycle", epochs=1, per_epoch=5, settings=TrainSettings(warmup=0.2))
     assert ours[0] == 1.0
     assert ours == sorted(ours, reverse=True)

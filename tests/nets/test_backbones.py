@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from remem.errors import InputError
+from remem.nets.backbones import BACKBONES, build_backbone
 from remem.nets.blocks import Block, Level, PadShortcut, ResNet
-from remem.nets.contract import BACKBONES, NetSettings, build_backbone
-from remem.nets.network import Network  # noqa: F401  (registers the backbones)
+from remem.nets.settings import NetSettings
 
 IMAGE_NETS = ["small", "resnet32", "resnet32-pod", "resnet18", "resnet18-pod"]
 
@@ -19,7 +19,7 @@ def images(side: int, channels: int = 3, count: int = 2) -> Tensor:
 
 
 def resnet(name: str, side: int = 32, channels: int = 3, **settings: object) -> ResNet:
-    """A backbone whose zeroed batch norms are woken, so that every branch counts."""
+    """A backbone whose zero-initialised batch norms are set to one, so that every branch has an effect."""
     torch.manual_seed(1)
     net = build_backbone(NetSettings.model_validate({"name": name, **settings}), (side, side, channels))
     assert isinstance(net, ResNet)
@@ -36,9 +36,9 @@ def test_every_registered_backbone_is_tested() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("resnet32", 466_256),  # methods sheet, section 0
+        ("resnet32", 466_256),  # methods.md 0
         ("resnet32-pod", 463_504),
-        ("resnet18", 11_689_512 - 513_000),  # torchvision's ResNet-18 less its classifier of 1000 classes
+        ("resnet18", 11_689_512 - 513_000),  # torchvision's ResNet-18 without its classifier of 1000 classes
         ("resnet18-pod", 11_689_512 - 513_000 - 64 * 3 * (49 - 9)),  # a 3x3 stem instead of 7x7
     ],
 )
@@ -107,7 +107,7 @@ def test_last_relu_acts_before_pooling(name: str) -> None:
 
 
 def plain_forward(net: ResNet, x: Tensor, relu_after: set[int]) -> Tensor:
-    """An independent reading of the methods sheet: all blocks in a row, a ReLU after those numbered."""
+    """An independent implementation of methods.md: all blocks in sequence, a ReLU after those in `relu_after`."""
     first = net.levels[0]
     assert isinstance(first, Level)
     x = first.entry(x)
@@ -229,12 +229,12 @@ def test_mlp_settings() -> None:
         ({"name": "small"}, (8,), "backbone 'small' takes images, the data are vectors"),
     ],
 )
-def test_mistakes_are_named(settings: dict[str, object], shape: tuple[int, ...], message: str) -> None:
+def test_wrong_settings_are_named(settings: dict[str, object], shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         build_backbone(NetSettings.model_validate(settings), shape)
 
 
 @pytest.mark.parametrize("wrong", [{"width": 0}, {"blocks": ()}, {"blocks": (0,)}, {"layers": 3}])
-def test_settings_refuse_nonsense(wrong: dict[str, object]) -> None:
+def test_settings_refuse_bad_values(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="NetSettings"):
         NetSettings.model_validate(wrong)

@@ -1,4 +1,4 @@
-"""Heads: values worked out by hand, growth, imprinting, and which gradients flow where."""
+"""Heads: values computed by hand, growth, imprinting and gradients."""
 
 import math
 
@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from remem.errors import InputError
-from remem.nets.heads import HEADS, CosineHead, Head, HeadSettings, LinearHead, ProxyHead
+from remem.nets.heads import HEADS, CosineHead, Head, LinearHead, ProxyHead
+from remem.nets.settings import HeadSettings
 
 NAMES = ["linear", "cosine", "proxies"]
 

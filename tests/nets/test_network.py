@@ -1,4 +1,4 @@
-"""The whole network: normalisation, building, determinism, state, adoption of a user's module, precision."""
+"""The network: normalisation, building, determinism, state, user modules and precision."""
 
 import copy
 
@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from remem.errors import InputError
-from remem.nets.contract import Backbone, Features, NetSettings
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Backbone, Features
 from remem.nets.network import Network, adopt, build_network
+from remem.nets.settings import HeadSettings, NetSettings
 
 SMALL = NetSettings(width=4, blocks=(1, 1))
 SHAPE = (8, 8, 3)
@@ -29,7 +29,7 @@ def network(seed: int = 0, head: str = "cosine", classes: tuple[int, ...] = (5,)
 
 
 class Flat(nn.Module):
-    """Shows what the backbone was given."""
+    """Returns its input, flattened."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.flatten(1)
@@ -46,7 +46,7 @@ def test_normalises_per_dimension() -> None:
     assert net(torch.tensor([[2.0, 3.0]])).features.tolist() == [[2.0, 2.0]]
 
 
-def test_defaults_bring_images_to_one_and_leave_vectors() -> None:
+def test_by_default_images_are_scaled_to_one_and_vectors_are_unchanged() -> None:
     assert build_network(Flat(), (1, 1, 1), HeadSettings(), 0)(torch.full((1, 1, 1, 1), 255.0)).features.item() == 1.0
     assert build_network(Flat(), (1,), HeadSettings(), 0)(torch.tensor([[7.0]])).features.item() == 7.0
 
@@ -98,7 +98,7 @@ def test_restore_takes_a_state_of_any_phase(head: str, classes: tuple[int, ...])
     twin.eval()
     for a, b in zip(net(pixels())[2:], twin(pixels())[2:], strict=True):
         assert torch.equal(a, b)
-    assert all(tensor.is_contiguous() for tensor in state.values())  # safetensors takes nothing else
+    assert all(tensor.is_contiguous() for tensor in state.values())  # safetensors requires it
 
 
 def test_a_frozen_copy_gets_no_gradient() -> None:
@@ -141,7 +141,7 @@ class Own(nn.Module):
         return Features(vector, (x,)) if self.maps else vector
 
 
-def test_own_module_is_adopted_undisturbed() -> None:
+def test_adopting_a_module_does_not_change_it() -> None:
     own = Own()
     own.norm.eval()
     before = copy.deepcopy(own.state_dict())
@@ -156,7 +156,7 @@ def test_own_module_is_adopted_undisturbed() -> None:
     assert torch.equal(copied.conv.weight, own.conv.weight)
     with torch.no_grad():
         copied.conv.weight.zero_()
-    assert torch.equal(own.conv.weight, before["conv.weight"])  # training remem's copy leaves the user's alone
+    assert torch.equal(own.conv.weight, before["conv.weight"])  # training the copy does not change the user's module
 
 
 @pytest.mark.parametrize("maps", [False, True])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from remem.action import Action, State
 from remem.errors import InputError
 from remem.memory.allocation import decide
 from remem.policies.agent import AgentPolicy, nearest_reachable
-from remem.types import Action, State
 
 FIRST = State(1, 10, 50, 0, 7000, 2000, 5000, (3, 4, 5, 6, 7, 8, 9), splits=True)
 LATER = State(3, 10, 70, 6, 7000, 2000, 5000, (3, 4, 5, 6, 7, 8, 9), splits=True)

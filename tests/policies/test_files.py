@@ -14,14 +14,14 @@ import torch
 from safetensors.torch import load_file, save
 
 from remem import __version__
+from remem.action import Action, State
 from remem.errors import DamagedFileError, InputError
 from remem.policies.files import load_policy, save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned, untrained
-from remem.policies.policy import POLICIES, ZOO, policy_folder, resolve_policy
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.policies.table import POLICIES, ZOO, policy_folder, resolve_policy
 from remem.seeding import Streams
-from remem.types import Action, State
 
 SOURCE = {"kind": "phase0", "data": "cifar100", "classes": ["bear", "apple"], "order": "lucir", "phases": [5]}
 PROVENANCE: dict[str, Any] = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from remem.action import CHANGES, State
 from remem.memory.allocation import decide, feasible_tenths
-from remem.policies.rmm import CHANGES, SHARES, Choice, PolicySettings, TwoLevelPolicy
-from remem.types import State
+from remem.policies.rmm import SHARES, Choice, PolicySettings, TwoLevelPolicy
 
 
 def state(phase: int = 1, *, old_tenths: int = 0, feasible: tuple[int, ...] = SHARES, splits: bool = True) -> State:

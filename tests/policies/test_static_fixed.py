@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from remem.action import Action, State
 from remem.errors import InputError
-from remem.policies.policy import POLICIES
-from remem.types import Action, State
+from remem.policies.table import POLICIES
 
 CIFAR = State(1, 10, 50, 0, 7000, 2000, 5000, tuple(range(2, 10)), splits=True)
 NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed-0.6", "fixed-0.7", "fixed-0.8"]

@@ -8,7 +8,7 @@ import pytest
 
 from remem.report.page import answer, introduction, page, write_page
 from remem.report.plots import COLOURS, accuracy_figure, before_and_now, memory_figure
-from report.made_runs import made_run
+from report_factories import made_run
 
 VOID = {"meta", "br", "path", "use"}
 
@@ -93,9 +93,9 @@ def test_the_answer_leaves_oracles_out() -> None:
 
 def test_what_is_not_judged_on_test_data_says_so() -> None:
     tuned = made_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1})
-    words = "judged on a share of the training data"
+    words = "evaluated on a share of the training data"
     assert words not in page(RUNS, "title")
-    assert "All runs are judged on a share of the training data, not on test data." in introduction([tuned])
+    assert "All runs are evaluated on a share of the training data, not on test data." in introduction([tuned])
     names = [line for line in introduction([tuned, RUNS[0]]) if words in line]
     assert len(names) == 1
     assert names[0].endswith(f"{words}: icarl / static, scenario.phases 1, scenario.validation 0.1.")

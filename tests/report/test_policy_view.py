@@ -12,7 +12,8 @@ import torch
 from remem.policies.files import save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned, untrained
-from remem.policies.policy import Policy, resolve_policy
+from remem.policies.policy import Policy
+from remem.policies.table import resolve_policy
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.report.plots import COLOURS
 from remem.report.policy_plot import draw_policy, policy_figure, policy_page

@@ -11,7 +11,7 @@ from remem.report.tables import (
     totals_line,
     varying_settings,
 )
-from report.made_runs import made_run
+from report_factories import made_run
 
 
 def test_text_is_aligned() -> None:
@@ -102,7 +102,7 @@ def test_a_policy_that_decides_nothing_is_not_named_unless_rows_would_be_called_
 
 def test_the_totals_say_if_they_are_no_test_accuracy() -> None:
     line = totals_line(made_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1}))
-    assert line.endswith("forgetting 20.00 points, judged on a share of the training data (0.1)")
+    assert line.endswith("forgetting 20.00 points, evaluated on a share of the training data (0.1)")
 
 
 def test_comparison_shows_the_memory_of_the_last_phase() -> None:

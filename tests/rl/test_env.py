@@ -18,11 +18,11 @@ from remem.errors import InputError
 from remem.policies.agent import AgentPolicy
 from remem.rl.env import PseudoCIL
 from remem.rl.paths import Node, Task, TaskKey, walk
-from remem.rl.tree import Forest, MemoryShelf, serial
-from remem.runs.environment import make_pseudo_cil
-from remem.runs.learning import compose_learning
-from remem.runs.tasks import Workplace
-from worlds import blobs, ready
+from remem.rl.prefix_tree import RewardCache, MemorySnapshotCache, serial
+from remem.rl.make_env import make_pseudo_cil
+from remem.rl.config import compose_learning
+from remem.rl.pseudo_tasks import PseudoTasks
+from factories import blobs, ready
 
 # Two classes in each of three phases, 20 samples each, M = 40: nine shares are feasible in phase 1.
 PAIRS = ready(blobs())
@@ -212,12 +212,12 @@ def test_mistakes() -> None:
         environment(render_mode="human")
 
 
-def workplace(fidelity: str) -> Workplace:
+def workplace(fidelity: str) -> PseudoTasks:
     config = compose_learning(
         {"data": {"name": "digits"}, "scenario": {"phases": 3, "base_classes": 6}, "memory": {"budget": 250}},
         {**TINY, "learn": {"fidelity": fidelity}},
     )
-    return Workplace(config, MemoryShelf(10**9))
+    return PseudoTasks(config, MemorySnapshotCache(10**9))
 
 
 @pytest.mark.parametrize("fidelity", ["full", "features"])
@@ -230,7 +230,7 @@ def test_rewards_are_those_of_policy_learning(fidelity: Any) -> None:
         rewards = [info["reward_phase0"], *(act(env, *wish)[1] for wish in ((5, 7), (6, 0), (6, 0)))]
     assert torch.equal(torch.get_rng_state(), state)  # an agent's own draws are not touched
     key = TaskKey(1, fidelity)
-    [expected] = Forest(serial(workplace(fidelity).grow)).rewards([(key, ((6, 8), (7, 5), (7, 5)))])
+    [expected] = RewardCache(serial(workplace(fidelity).grow)).rewards([(key, ((6, 8), (7, 5), (7, 5)))])
     assert rewards == list(expected)
 
 
@@ -275,7 +275,7 @@ def test_wrong_settings_are_refused_before_any_training(arguments: Any, message:
 
 def test_registered_whichever_is_imported_first_and_without_cost() -> None:
     """Warnings are errors: nothing is registered twice."""
-    found = "assert gymnasium.spec('remem/PseudoCIL-v0').entry_point == 'remem.runs.environment:make_pseudo_cil'"
+    found = "assert gymnasium.spec('remem/PseudoCIL-v0').entry_point == 'remem.rl.make_env:make_pseudo_cil'"
     programs = [
         f"import sys, remem; assert 'gymnasium' not in sys.modules; import gymnasium; {found}",
         f"import gymnasium, remem; {found}",

@@ -1,13 +1,13 @@
 """The best fixed share, and the paths that fixed shares take."""
 
 from remem.data.pseudo import pseudo_scenario
-from remem.data.scenario import ScenarioSettings
+from remem.data.settings import ScenarioSettings
 from remem.memory.budget import Budget
 from remem.rl.oracles import best_fixed, fixed_paths
 from remem.rl.paths import Task, TaskKey
 from remem.seeding import Streams
-from rl.made_tasks import made_task
-from worlds import blobs
+from rl_factories import made_task
+from factories import blobs
 
 
 def test_the_highest_mean_wins() -> None:

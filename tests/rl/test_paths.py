@@ -8,9 +8,10 @@ from remem.policies.fixed import Fixed
 from remem.policies.rmm import TwoLevelPolicy
 from remem.policies.static import Static
 from remem.rl.paths import Task, TaskKey, carried_out, drawn, state_before, walk
-from remem.types import Action, State
-from rl.made_tasks import made_task
-from worlds import blobs, opened, play, ready
+from remem.action import Action
+from remem.action import State
+from rl_factories import made_task
+from factories import blobs, opened, play, ready
 
 
 def test_states_by_hand() -> None:

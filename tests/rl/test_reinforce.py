@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from remem.policies.rmm import SHARES, Choice, TwoLevelPolicy
-from remem.rl.reinforce import Ascent, MovingAverage, ReinforceSettings, Run, learn, leave_one_out, objective
-from remem.types import State
-from worlds import same_tensors
+from remem.rl.reinforce import Reinforce, MovingAverage, ReinforceSettings, Run, learn, leave_one_out, objective
+from remem.action import State
+from factories import same_tensors
 
 N_CLASSES = (20, 5, 5)
 
@@ -121,8 +121,8 @@ def sampled(policy: TwoLevelPolicy, rng: np.random.Generator) -> Run:
 @pytest.mark.parametrize(("seed", "baseline"), [(0, "average"), (1, "leave-one-out"), (2, "leave-one-out")])
 def test_the_best_path_is_found(seed: int, baseline: str) -> None:
     policy, rng = TwoLevelPolicy(seed=seed), np.random.default_rng(seed)
-    settings = ReinforceSettings.model_validate({"baseline": baseline, "rate_eta": 0.02, "rate_phi": 0.02})
-    learn(Ascent(policy, settings), lambda epoch: [sampled(policy, rng) for _ in range(16)], range(400))
+    settings = ReinforceSettings.model_validate({"baseline": baseline, "lr_eta": 0.02, "lr_phi": 0.02})
+    learn(Reinforce(policy, settings), lambda epoch: [sampled(policy, rng) for _ in range(16)], range(400))
     first, _ = policy.choose(state(1, 0))
     second, _ = policy.choose(state(2, first.old_tenths or 0))
     assert (first.old_tenths, second.old_tenths) == (6, 6)
@@ -139,11 +139,11 @@ def test_same_seed_same_weights_and_a_resumed_learner_equals_one_never_stopped()
 
     for baseline in ("average", "leave-one-out"):
         settings = ReinforceSettings.model_validate({"baseline": baseline})
-        whole, again, first = (Ascent(TwoLevelPolicy(seed=4), settings) for _ in range(3))
+        whole, again, first = (Reinforce(TwoLevelPolicy(seed=4), settings) for _ in range(3))
         for ascent in (whole, again):
             learn(ascent, partial(play, ascent.policy), range(6))
         learn(first, partial(play, first.policy), range(3))
-        second = Ascent(TwoLevelPolicy(seed=9), settings)
+        second = Reinforce(TwoLevelPolicy(seed=9), settings)
         second.load(first.state())
         learn(second, partial(play, second.policy), range(3, 6))
         assert same_tensors(whole.state(), again.state())

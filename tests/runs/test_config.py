@@ -9,7 +9,9 @@ import pytest
 from remem.errors import DamagedFileError, InputError
 from remem.methods.icarl import IcarlSettings
 from remem.methods.lwf import LwfSettings
-from remem.runs.config import RunConfig, compose, known_keys, merged, nested, read_overrides, read_toml, validate
+from remem.runs.config import RunConfig, compose, known_keys, validate
+from remem.runs.trees import merged, nested, read_overrides
+from remem.runs.presets import read_toml
 
 
 def test_the_defaults_are_a_whole_run() -> None:
@@ -56,9 +58,9 @@ def test_merged_changes_neither_layer() -> None:
 
 
 def test_overrides_are_toml_values_or_strings() -> None:
-    pairs = ["train.epochs=5", "net.blocks=[1, 1]", "data.name=npz:a=b.npz", "method.replay=false", "train.rate=1e-2"]
+    pairs = ["train.epochs=5", "net.blocks=[1, 1]", "data.name=npz:a=b.npz", "method.replay=false", "train.lr=1e-2"]
     assert read_overrides(pairs) == {
-        "train": {"epochs": 5, "rate": 0.01},
+        "train": {"epochs": 5, "lr": 0.01},
         "net": {"blocks": [1, 1]},
         "data": {"name": "npz:a=b.npz"},
         "method": {"replay": False},

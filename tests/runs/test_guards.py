@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import worlds
+import factories
 from remem.data.datasets import load_dataset
-from remem.data.source import DataSettings
+from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError, InputError
-from remem.runs.checkpoint import write_atomically
-from remem.runs.config import compose, merged, read_overrides
-from remem.runs.folder import go_on_in_folder, run_in_folder
+from remem.storage.atomic import write_atomically
+from remem.runs.config import compose
+from remem.runs.trees import merged, read_overrides
+from remem.runs.run import run_or_resume, run_in_folder
 from remem.runs.results import load_result
 
 
@@ -31,14 +32,14 @@ time.sleep(60)
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(InputError, match="is in use by another process"):
-            run_in_folder(worlds.ready(worlds.blobs()), tmp_path)
+            run_in_folder(factories.ready(factories.blobs()), tmp_path)
         other.kill()
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["garbage\n", "{}\n[]\n3\n", "\x00\x00\x00", '{"phase": "x"}\n'])
 def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) -> None:
-    prepared = worlds.ready(worlds.blobs())
+    prepared = factories.ready(factories.blobs())
 
     def stop(event: dict[str, Any]) -> None:
         if event["event"] == "epoch" and event["phase"] == 1:
@@ -48,9 +49,9 @@ def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) 
         run_in_folder(prepared, tmp_path / "a", stop)
     log = tmp_path / "a" / "log.jsonl"
     log.write_text(log.read_text() + damage)
-    go_on_in_folder(prepared, tmp_path / "a")
+    run_or_resume(prepared, tmp_path / "a")
     whole = run_in_folder(prepared, tmp_path / "b")
-    assert worlds.timeless(load_result(tmp_path / "a").data) == worlds.timeless(whole.data)
+    assert factories.timeless(load_result(tmp_path / "a").data) == factories.timeless(whole.data)
     lines = [
         [json.loads(line)["event"] for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
         for name in "ab"
@@ -77,7 +78,7 @@ def test_a_failed_write_leaves_no_part_behind(tmp_path: Path) -> None:
         ("train.threads=9999999", "train.threads"),
         ("train.milestones=[2]", "train.milestones"),
         ("train.milestones=[nan]", "train.milestones"),
-        ("train.rate=inf", "train.rate"),
+        ("train.lr=inf", "train.lr"),
         ("method.temperature=inf", "method.temperature"),
         ("net.width=999999999999", "net.width"),
         ("data.image_size=100000", "data.image_size"),

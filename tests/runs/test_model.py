@@ -19,10 +19,10 @@ from remem.data.source import Dataset
 from remem.errors import DamagedFileError, InputError
 from remem.runs.build import Prepared, prepare
 from remem.runs.config import compose
-from remem.runs.folder import run_in_folder
-from remem.runs.inputs import open_inputs
+from remem.runs.run import run_in_folder
+from remem.runs.predict_inputs import open_inputs
 from remem.runs.model import Model, Prediction, load_model, save_model
-from worlds import IMAGES, blobs, pictures, ready, write_folder
+from factories import IMAGES, blobs, pictures, ready, write_folder
 
 
 def grey() -> Dataset:
@@ -66,7 +66,7 @@ Finished = Callable[[str], tuple[Prepared, Path]]
 def judged(prepared: Prepared) -> Any:
     """The test samples in the order in which evaluation took them."""
     phases = prepared.scenario.phases
-    return prepared.scenario.judge.read(np.concatenate([phase.judge.rows for phase in phases]))
+    return prepared.scenario.eval_bank.read(np.concatenate([phase.eval_samples.rows for phase in phases]))
 
 
 @pytest.mark.parametrize("world", [name for name in WORLDS if name != "no exemplars"])

@@ -8,7 +8,7 @@ import pytest
 
 from remem.runs.build import prepare
 from remem.runs.config import compose
-from remem.runs.folder import run_in_folder
+from remem.runs.run import run_in_folder
 from remem.runs.results import RunResult, load_result
 
 pytestmark = [

@@ -9,7 +9,8 @@ import pytest
 
 from remem.errors import DamagedFileError
 from remem.runs.results import RunResult, load_result, phase_entry, save_predictions, save_result, summarise
-from remem.types import Decision, Judgement, PhaseResult
+from remem.types import Predictions, PhaseResult
+from remem.action import Decision
 
 
 def entry(accuracy: float, by_phase: list[float], **changes: Any) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def test_a_phase_has_its_fields_and_says_which() -> None:
 
 def test_the_entry_of_a_phase() -> None:
     decision = Decision(old_total=6, old_share=0.6, old_tenths=6, level1=0.1, level2=None, clamped=True)
-    judged = Judgement(np.array([0, 1]), np.array([0, 0]), None)
+    judged = Predictions(np.array([0, 1]), np.array([0, 0]), None)
     result = PhaseResult(
         phase=2,
         classes_seen=2,
@@ -80,7 +81,7 @@ def test_the_entry_of_a_phase() -> None:
         held_new=4,
         held_per_class={0: 6, 1: 4},
         seconds={"train": 1.5},
-        judgement=judged,
+        predictions=judged,
     )
     told = phase_entry(result)
     assert told["action"] == {"old_share": 0.6, "level1": 0.1, "level2": None, "clamped": True}

@@ -10,9 +10,9 @@ import pytest
 from remem.data.source import Dataset
 from remem.runs.build import prepare
 from remem.runs.config import compose
-from remem.runs.single import run
+from remem.runs.run import run
 from remem.types import IntArray, Values
-from worlds import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
+from factories import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
 
 FIELDS = {"format", "remem", "status", "config", "head", "oracle", "policy_saw_classes", "policy", "phases"}
 FIELDS |= {"average_accuracy", "last_accuracy", "forgetting", "average_accuracy_cnn", "average_accuracy_nme"}
@@ -68,8 +68,8 @@ def test_everything_is_told_in_order() -> None:
     run(ready(blobs()), told.append)
     words = [(event["event"], event["phase"]) for event in told]
     main, fine = [("epoch", 0)] * 2, 3  # two epochs; from phase 1 on a third one of fine-tuning
-    assert words[:4] == [("phase", 0), *main, ("judged", 0)]
-    assert words[4:9] == [("phase", 1), *[("epoch", 1)] * fine, ("judged", 1)]
+    assert words[:4] == [("phase", 0), *main, ("evaluated", 0)]
+    assert words[4:9] == [("phase", 1), *[("epoch", 1)] * fine, ("evaluated", 1)]
     assert [event["stage"] for event in told if event["event"] == "epoch"] == ["main"] * 2 + [
         "main",
         "main",

@@ -34,7 +34,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert class_entropy(logits, labels) == whole
 
 
-def test_the_input_is_left_alone() -> None:
+def test_the_input_is_not_changed() -> None:
     logits = np.array([[1.0, 2.0]])
     class_entropy(logits, np.array([0]))
     assert logits.tolist() == [[1.0, 2.0]]

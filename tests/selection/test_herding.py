@@ -1,4 +1,4 @@
-"""Herding against plain loops in whole numbers and fractions, ties and duplicates included."""
+"""Herding against simple loops in integers and fractions, including ties and duplicates."""
 
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ from remem.types import IntArray
 
 
 def plain_herd(vectors: list[list[int]]) -> list[int]:
-    """Pick k maximises v . (k T - n S) in Python's whole numbers; the first of equals wins."""
+    """Pick k maximises v . (k T - n S), in Python integers; the first of equals wins."""
     n, total = len(vectors), [sum(column) for column in zip(*vectors, strict=True)]
     picked_sum, order = [0] * len(total), list[int]()
     for k in range(1, n + 1):
@@ -25,7 +25,7 @@ def plain_herd(vectors: list[list[int]]) -> list[int]:
 
 
 def nearest_running_mean(vectors: list[list[int]]) -> list[int]:
-    """The textbook form: squared distance between the class mean and the mean of what is picked, in fractions."""
+    """The textbook form: squared distance between the class mean and the mean of the picks, in fractions."""
     n = len(vectors)
     mean = [Fraction(sum(column), n) for column in zip(*vectors, strict=True)]
     order: list[int] = []
@@ -63,7 +63,7 @@ def test_whole_numbers_equal_the_plain_loop_with_many_ties() -> None:
             assert order.tolist() == plain_herd(one.astype(int).tolist())
 
 
-def test_fractions_on_a_grid_may_be_given_as_they_are() -> None:
+def test_fractions_on_a_grid_need_no_rounding() -> None:
     rng = np.random.default_rng(1)
     steps = rng.integers(-5000, 5000, (1, 60, 8))
     assert herd_exact(steps / 2.0**12)[0].tolist() == plain_herd(steps[0].tolist())
@@ -83,7 +83,7 @@ def test_features_equal_the_plain_loop_on_rounded_unit_vectors(dtype: type[np.fl
     rng = np.random.default_rng(3)
     features = np.maximum(rng.normal(0.3, 1, (150, 12)), 0).astype(dtype)
     features[40:60] = features[20:40]  # duplicates are real ties
-    features[60:70] = 4 * features[70:80]  # and so are multiples
+    features[60:70] = 4 * features[70:80]  # so are multiples
     features[5] = 0
     groups = [np.arange(0, 80), np.arange(80, 81), np.arange(149, 80, -1), np.array([], np.int64)]
     ranked = herd(features, groups)
@@ -99,7 +99,7 @@ def test_equals_stay_in_group_order() -> None:
 
 @pytest.mark.parametrize(("n", "far"), [(5, 1_000_003), (7, 2_000_003), (11, 1_000_003)])
 def test_ties_hold_where_float64_rounds_too(n: int, far: int) -> None:
-    """Each sample has one more step in a feature of its own, so that all are equally good, far from zero."""
+    """Each sample is one step larger in its own feature, so that all are equally good and far from zero."""
     units = far + np.eye(n)  # 4 n^2 |v|^2 < 2^53, and an n-th is no binary fraction
     assert herd_exact(units[None])[0].tolist() == list(range(n))
 
@@ -131,7 +131,7 @@ def test_chunks_threads_and_order_of_classes_change_nothing(monkeypatch: pytest.
 
 
 def by_distances(units: IntArray, picks: int) -> list[int]:
-    """All distances from k T to n (S + v) anew for every pick, picked rows deleted; whole numbers, the first wins."""
+    """Computes all distances from k T to n (S + v) for every pick in integers; the first of equals wins."""
     n, total, left, places = len(units), units.sum(axis=0), units, list(range(len(units)))
     picked, order = np.zeros_like(total), list[int]()
     for k in range(1, picks + 1):
@@ -143,7 +143,7 @@ def by_distances(units: IntArray, picks: int) -> list[int]:
 
 
 def by_products(units: IntArray, picks: int) -> list[int]:
-    """One matrix-vector product for every pick, in whole numbers."""
+    """One matrix-vector product per pick, in integers."""
     n, total = len(units), units.sum(axis=0)
     aim, free, order = total, np.ones(n, bool), list[int]()
     for _ in range(picks):
@@ -166,8 +166,8 @@ def test_equal_selections_on_features_rounded_to_a_grid() -> None:
             assert order.tolist() == by_distances(one, 200) == by_products(one, 200)
 
 
-def test_scores_closer_than_float32_can_tell_are_told_apart() -> None:
-    """Four samples each are equal but for a small feature, which moves scores of 2^30 and more by a few units."""
+def test_scores_that_float32_cannot_distinguish_are_ranked_exactly() -> None:
+    """Groups of four samples differ in one small feature, which changes scores above 2^30 by a few units."""
     rng = np.random.default_rng(9)
     units = np.repeat(rng.integers(-30_000, 30_000, (2, 50, 6)), 4, axis=1)
     units[:, :, 0] = rng.integers(-2, 3, (2, 200))
@@ -176,7 +176,7 @@ def test_scores_closer_than_float32_can_tell_are_told_apart() -> None:
         assert order.tolist() == by_products(one, len(one))
 
 
-def test_chunks_hold_every_group_once_and_no_thread_waits_for_the_last() -> None:
+def test_chunks_hold_every_group_once_and_are_balanced_over_threads() -> None:
     sizes = [500] * 100 + [0] + [7] * 3
     for threads in (1, 2, 3):
         chunks = list(herding._chunks(sizes, 64, threads))

@@ -1,4 +1,4 @@
-"""The registered selections keep their contract: every group comes back whole, in some order, by its own stream."""
+"""Every registered selection returns a permutation of every group and uses only its own random stream."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_every_selection_permutes_every_group(name: str) -> None:
     assert SELECTIONS[name].summary
 
 
-def test_herding_ignores_chance_and_uniform_ignores_features() -> None:
+def test_herding_ignores_the_generator_and_uniform_ignores_features() -> None:
     herded = SELECTIONS["herding"].rank(FEATURES, GROUPS, np.random.default_rng(2), 1)
     assert all(np.array_equal(a, b) for a, b in zip(herded, herd(FEATURES, GROUPS), strict=True))
     drawn = SELECTIONS["uniform"].rank(FEATURES, GROUPS, np.random.default_rng(2), 1)

@@ -36,7 +36,7 @@ def demo(
     old classes; `rmm` decides in every phase, as it has learned from the classes of phase 0. Takes a few minutes; what
     is complete is reused.
     """
-    from remem.runs.crew import open_crew, phase0_job, run_job
+    from remem.parallel.pool import open_pool, phase0_job, run_job
     from remem.runs.results import load_result
 
     console = Console(quiet=quiet)
@@ -50,7 +50,7 @@ def demo(
     after = tuple(job.name for job in first)
     jobs = [*first, *(run_job(name, config, out / name, phase0=shelf, after=after) for name, config in configs.items())]
     try:
-        with open_board([job.name for job in jobs], console, quiet=quiet) as board, open_crew(None, None) as crew:
+        with open_board([job.name for job in jobs], console, quiet=quiet) as board, open_pool(None, None) as crew:
             for _ in crew.run(jobs, lambda job, event: board.tell(job.name, event)):
                 pass
     except KeyboardInterrupt:
@@ -87,7 +87,8 @@ def verdict(results: "list[RunResult]") -> str:
 
 
 def _configs(overrides: list[str]) -> "dict[str, RunConfig]":
-    from remem.runs.config import compose, read_overrides
+    from remem.runs.config import compose
+    from remem.runs.trees import read_overrides
 
     text = resources.files("remem.conf").joinpath("demo.toml").read_text(encoding="utf-8")
     layers = (tomllib.loads(text), read_overrides(overrides))

@@ -15,7 +15,7 @@ from remem.cli.training import say
 
 if TYPE_CHECKING:
     from remem.policies.learned import Learned
-    from remem.runs.learning import LearnConfig, LearnSettings
+    from remem.rl.config import LearnConfig, LearnSettings
 
 ORACLE = " (oracle: it sees all classes of the target before they arrive)"
 
@@ -72,7 +72,7 @@ def learn_policy(
 
 def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """Goes on with a folder's learning."""
-    from remem.runs.policy_learning import read_learning
+    from remem.rl.learn import read_learning
 
     try:
         learn(read_learning(folder, data_root)[0], folder, workers=workers, ray=ray, quiet=quiet)
@@ -82,8 +82,8 @@ def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None
 
 def learn(config: "LearnConfig", out: Path, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """All that is left of a learning, with its display."""
-    from remem.runs.crew import open_crew
-    from remem.runs.policy_learning import learn_in_folder
+    from remem.parallel.pool import open_pool
+    from remem.rl.learn import learn_in_folder
 
     console = Console(quiet=quiet)
     alone = ray is None and (workers or os.cpu_count() or 1) == 1
@@ -91,7 +91,7 @@ def learn(config: "LearnConfig", out: Path, *, workers: int | None, ray: str | N
     def announce(begin: Mapping[str, Any]) -> None:
         say(console, *describe(begin, config, crew.about))
 
-    with open_crew(workers, ray) as crew, open_learn_board(console, announce, quiet=quiet) as board:
+    with open_pool(workers, ray) as crew, open_learn_board(console, announce, quiet=quiet) as board:
         policy = learn_in_folder(config, out, board.tell, None if alone else crew)
     if board.begun is None and not quiet:
         say(console, f"{out}: this learning is complete; there is nothing to go on with")
@@ -171,7 +171,7 @@ def _fidelity(learned: "LearnSettings") -> str:
 
 
 def _epochs(out: Path) -> list[str]:
-    from remem.runs.course import read_log
+    from remem.rl.trainer import read_log
 
     events = read_log(out)
     if not events:

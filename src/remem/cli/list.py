@@ -41,7 +41,7 @@ def _methods() -> dict[str, str]:
 
 
 def _policies() -> dict[str, str]:
-    from remem.policies.policy import POLICIES
+    from remem.policies.table import POLICIES
 
     return {name: POLICIES[name].summary for name in POLICIES}
 
@@ -55,7 +55,7 @@ def _datasets() -> dict[str, str]:
 
 def _backbones() -> dict[str, str]:
     import remem.nets.network  # noqa: F401  (registers them)
-    from remem.nets.contract import BACKBONES
+    from remem.nets.base import BACKBONES
 
     return {name: f"{BACKBONES[name].summary} ({BACKBONES[name].takes})" for name in BACKBONES}
 
@@ -70,7 +70,7 @@ def _presets() -> dict[str, str]:
     """The first line of a preset's file is a comment that says what it is."""
     from importlib import resources
 
-    from remem.runs.config import PRESETS
+    from remem.runs.presets import PRESETS
 
     files = resources.files("remem.conf")
     first = {name: files.joinpath(f"{name}.toml").read_text(encoding="utf-8").splitlines()[0] for name in PRESETS}
@@ -79,7 +79,7 @@ def _presets() -> dict[str, str]:
 
 def _configs() -> dict[str, str]:
     """What `remem run NAME` takes, and below `studies/` `remem study NAME`; the first line of each says what it is."""
-    from remem.runs.config import shipped_configs
+    from remem.runs.presets import shipped_configs
 
     return {name: text.splitlines()[0].removeprefix("# ") for name, text in shipped_configs().items()}
 

@@ -9,8 +9,9 @@ import typer
 from remem.errors import InputError
 
 if TYPE_CHECKING:
-    from remem.runs.config import RunConfig, Tree
-    from remem.runs.learning import LearnConfig
+    from remem.runs.config import RunConfig
+    from remem.runs.trees import Tree
+    from remem.rl.config import LearnConfig
 
 SCENARIO, TRAINING, LEARNING, COMMON = "Scenario", "Training", "Learning", "Common"
 
@@ -169,13 +170,14 @@ def read_settings(flags: Mapping[str, Any]) -> "RunConfig":
 
 def read_learn_settings(flags: Mapping[str, Any]) -> "LearnConfig":
     """The settings of a policy's learning: those of a run, and the section `learn`, from the same places."""
-    from remem.runs.learning import compose_learning
+    from remem.rl.config import compose_learning
 
     return compose_learning(*_layers(flags))
 
 
 def _layers(flags: Mapping[str, Any]) -> "tuple[Tree, Tree, Tree]":
-    from remem.runs.config import merged, nested, read_overrides, read_toml
+    from remem.runs.trees import merged, nested, read_overrides
+    from remem.runs.presets import read_toml
 
     from_file = {} if flags.get("config") is None else read_toml(flags["config"])
     if "study" in from_file:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from remem.report.tables import Table
     from remem.runs.build import Prepared
     from remem.runs.estimate import Bytes
-    from remem.runs.plan import OldQuotas, Plan, PlannedPhase
+    from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
 
 
 def plan(
@@ -57,7 +57,7 @@ def plan(
     with note.status("reading the data"):
         from remem.runs.build import prepare
         from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
-        from remem.runs.plan import plan as make_plan
+        from remem.runs.dry_run import plan as make_plan
 
         prepared = prepare(options.read_settings(context.params))
         planned = make_plan(prepared)
@@ -77,11 +77,11 @@ def plan(
 def _tree(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], bytes_: "Bytes") -> dict[str, object]:
     from dataclasses import asdict
 
-    from remem.runs.plan import plan_entry
+    from remem.runs.dry_run import plan_entry
 
     return {
         "config": prepared.config.public(),
-        "oracle": prepared.policy.oracle or prepared.method.regime == "all",
+        "oracle": prepared.policy.oracle or prepared.method.replay == "all",
         "phases": [{**plan_entry(p), "seconds": s} for p, s in zip(planned.phases, seconds, strict=True)],
         "seconds": sum(seconds),
         "bytes": {**asdict(bytes_), "peak": bytes_.peak},

@@ -16,7 +16,7 @@ from remem.cli.training import say
 from remem.errors import InputError
 
 if TYPE_CHECKING:
-    from remem.runs.inputs import Inputs
+    from remem.runs.predict_inputs import Inputs
     from remem.runs.model import Model
 
 PATIENCE = 2.0  # seconds before a bar is shown
@@ -74,7 +74,7 @@ def predict(
     form = _format(form, out)
     note = Console(stderr=True, quiet=quiet)
     with note.status("loading the model"):
-        from remem.runs.inputs import open_inputs
+        from remem.runs.predict_inputs import open_inputs
         from remem.runs.model import load_model
 
         model = load_model(folder)
@@ -161,7 +161,7 @@ WRITERS = {Format.TEXT: _as_text, Format.CSV: _as_csv, Format.JSON: _as_json}
 
 
 def _write(out: Path, text: str) -> None:
-    from remem.runs.checkpoint import write_atomically
+    from remem.storage.atomic import write_atomically
 
     try:
         write_atomically(out, text.encode())

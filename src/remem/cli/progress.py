@@ -58,7 +58,7 @@ class LineBoard(Board):
         if event["event"] == "epoch" and track.name not in self._estimated:
             self._estimated.add(track.name)
             self._line(track, f"began phase {track.phase} of {track.phases}")
-        elif event["event"] == "judged":
+        elif event["event"] == "evaluated":
             self._line(track, f"phase {track.phase} of {track.phases} done, accuracy {percent(track.accuracy)}")
 
     def _line(self, track: Track, text: str) -> None:

@@ -46,7 +46,7 @@ def resume(
 
 
 def _resume(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
-    from remem.runs.folder import read_config
+    from remem.runs.run import read_config
     from remem.runs.results import load_result
 
     config, _ = read_config(folder, data_root)

@@ -14,7 +14,7 @@ from remem.cli.training import say
 
 if TYPE_CHECKING:
     from remem.runs.results import RunResult
-    from remem.runs.study import Study
+    from remem.studies.grid import Study
 
 NAMES = {"methods": ("method", "methods"), "phases": ("number of phases", "numbers of phases")}
 NAMES |= {"policies": ("policy", "policies"), "seeds": ("seed", "seeds")}
@@ -53,8 +53,8 @@ def study(
 
     Example: remem study digits-policies --workers 2 --out my-study
     """
-    from remem.runs.config import read_overrides
-    from remem.runs.study import plan_study, read_study_file
+    from remem.runs.trees import read_overrides
+    from remem.studies.grid import plan_study, read_study_file
 
     root = {} if data_root is None else {"data": {"root": str(data_root)}}
     planned = plan_study(read_study_file(file), root, read_overrides(settings or ()))
@@ -63,19 +63,19 @@ def study(
 
 def resume_study(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """Goes on with a folder's study."""
-    from remem.runs.study_folder import read_study
+    from remem.studies.run import read_study
 
     carry_out(read_study(folder, data_root), folder, workers=workers, ray=ray, quiet=quiet)
 
 
 def carry_out(planned: "Study", out: Path, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """All that is left of a study, with its display and its summary."""
-    from remem.runs.crew import open_crew
-    from remem.runs.study_folder import study_in_folder
+    from remem.parallel.pool import open_pool
+    from remem.studies.run import study_in_folder
 
     console = Console(quiet=quiet)
     try:
-        with open_crew(workers, ray) as crew:
+        with open_pool(workers, ray) as crew:
 
             def announce(begin: Mapping[str, Any]) -> None:
                 say(console, *describe(planned, begin, crew.about))
@@ -113,8 +113,8 @@ def describe(planned: "Study", begin: Mapping[str, Any], about: str) -> list[str
 
 def show_summary(console: Console, planned: "Study", results: "Mapping[str, RunResult]", out: Path) -> None:
     """Writes the summary beside the runs and prints its table."""
-    from remem.report.study_tables import notes, study_table, summarise_study
-    from remem.runs.checkpoint import write_atomically
+    from remem.studies.summary import notes, study_table, summarise_study
+    from remem.storage.atomic import write_atomically
 
     summary = summarise_study(planned, results)
     table, words = study_table(summary), notes(summary)

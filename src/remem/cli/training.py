@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def train(config: "RunConfig", out: Path, *, fresh: bool, quiet: bool) -> None:
     """All phases that are left; a `fresh` run refuses a folder that holds one."""
     from remem.runs.build import prepare
-    from remem.runs.folder import go_on_in_folder, run_in_folder
-    from remem.runs.outline import outline, phases_done
+    from remem.runs.run import run_or_resume, run_in_folder
+    from remem.runs.events import outline, phases_done
 
     quiet = quiet or is_follower()
     console, name = Console(quiet=quiet), str(out)
@@ -29,7 +29,7 @@ def train(config: "RunConfig", out: Path, *, fresh: bool, quiet: bool) -> None:
     say(console, *describe(prepared))
     with open_board([name], console, quiet=quiet) as board:
         board.tell(name, outline(prepared, done=0 if fresh else phases_done(out)))
-        work = run_in_folder if fresh else go_on_in_folder
+        work = run_in_folder if fresh else run_or_resume
         result = work(prepared, out, lambda event: board.tell(name, event))
     show_result(console, result, out)
     if quiet and not is_follower():
@@ -70,7 +70,7 @@ def describe(prepared: "Prepared") -> list[str]:
     first, *later = [len(phase.classes) for phase in scenario.phases]
     sizes = str(later[0]) if len(set(later)) == 1 else ", ".join(map(str, later))
     judged = f"{config.scenario.validation:g} of the training data" if config.scenario.validation else "test data"
-    train, tuned = config.train, config.finetune.epochs and prepared.method.regime == "budget"
+    train, tuned = config.train, config.finetune.epochs and prepared.method.replay == "budget"
     epochs = f"{train.epochs} + {config.finetune.epochs} balanced" if tuned else f"{train.epochs}"
     classes = f"{first + sum(later)} classes: {first} in phase 0, then {len(later)} phases of {sizes}"
     return [
@@ -90,7 +90,7 @@ def say(console: Console, *lines: str) -> None:
 
 def _memory(prepared: "Prepared") -> str:
     budget, method, policy = prepared.budget, prepared.method, prepared.policy
-    if method.regime == "all":
+    if method.replay == "all":
         return (
             f"all data of all seen classes (oracle: {prepared.config.method.name} is no competitor, but the upper line)"
         )
@@ -98,7 +98,7 @@ def _memory(prepared: "Prepared") -> str:
         size = f"{budget.amount} samples per old class and all new data"
     else:
         size = f"at most {budget.amount} samples at once from phase 1 on, E = {budget.exemplars}"
-    if method.regime == "none":
+    if method.replay == "none":
         return f"{size}; nothing of old classes is kept"
     oracle = " (oracle)" if policy.oracle else ""
     return f"{size}; policy {policy.name}{oracle}, selection {prepared.config.memory.selection}"

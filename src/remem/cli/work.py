@@ -46,7 +46,7 @@ class Work:
             self.done[phase][stage] = cost * event["epoch"]
             if phase:
                 self._correct(phase, stage)
-        elif event["event"] == "judged":
+        elif event["event"] == "evaluated":
             self.plan[phase] = dict(self.done[phase])
 
     @property
@@ -91,12 +91,12 @@ class Track:
         if kind == "epoch":
             self.doing = f"{event['stage']} {event['epoch']}/{event['epochs']}"
             self.loss = sum(event["loss"].values())
-        elif kind == "judged":
-            self.doing, self.accuracy = "judged", event["accuracy"]
+        elif kind == "evaluated":
+            self.doing, self.accuracy = "evaluated", event["accuracy"]
             self._ended = self.clock() if self.phase == self.phases else None
         elif kind == "phase":
             self.doing = "loading"
-        if kind in ("epoch", "judged"):
+        if kind in ("epoch", "evaluated"):
             self._estimate()
 
     @property

@@ -1,1 +1,1 @@
-"""Samples and phases: sources, banks, orders, scenarios, augmentation. Knows nothing of memory or learning."""
+"""Data sets, banks of rows, class orders, scenarios, augmentation and batches. Knows nothing of memory or learning."""

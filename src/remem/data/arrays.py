@@ -1,10 +1,8 @@
-"""Data sets from arrays: `from_arrays` for Python users, `npz:PATH` for files; images and plain vectors."""
+"""Data sets from arrays of images or vectors: `from_arrays` in Python, `npz:PATH` for files."""
 
-import hashlib
 import zipfile
 import zlib
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remem.data.images import resize
-from remem.data.source import Dataset, DatasetEntry, DataSettings, Look
+from remem.data.settings import DataSettings
+from remem.data.source import ArraySource, Dataset, DatasetEntry, Preprocessing
 from remem.errors import DamagedFileError, InputError
-from remem.types import IntArray, Values
+from remem.types import Values
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
-
-
-class ArraySource:
-    """A split held in an array: (n, h, w, c) uint8 images or (n, d) float32 vectors."""
-
-    def __init__(self, values: Values, labels: IntArray) -> None:
-        self.values = values
-        self.labels = labels
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.values.shape[1:])
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of the content alone: equal arrays are equal data, wherever they came from."""
-        digest = hashlib.sha256(f"{self.values.dtype.str}{self.values.shape}".encode())
-        digest.update(np.ascontiguousarray(self.values).data)
-        digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
-        return digest.hexdigest()
-
-    def read(self, rows: IntArray) -> Values:
-        return self.values[rows]
 
 
 def from_arrays(
@@ -50,12 +26,14 @@ def from_arrays(
     *,
     class_names: Sequence[str] | None = None,
     name: str = "arrays",
-    look: Look | None = None,
+    preprocessing: Preprocessing | None = None,
     image_size: int | None = None,
 ) -> Dataset:
-    """A data set from images (n, h, w[, c]) uint8 or uint16, or vectors (n, d); labels are any integers or strings.
+    """A data set from images (n, h, w[, c]) of uint8 or uint16, or from vectors (n, d).
 
-    The distinct training labels, sorted, become classes 0..k-1; `class_names` has one name for each of them."""
+    Labels are integers or strings. The distinct training labels, sorted, become classes 0..k-1; `class_names` has one
+    name for each of them.
+    """
     train = as_values(x_train, "x_train", image_size)
     test = as_values(x_test, "x_test", image_size)
     if train.shape[1:] != test.shape[1:]:
@@ -76,12 +54,12 @@ def from_arrays(
         train=ArraySource(train, np.searchsorted(known, train_labels).astype(np.int64)),
         test=ArraySource(test, np.searchsorted(known, test_labels).astype(np.int64)),
         class_names=names,
-        look=look or _plain_look(train.shape[1:]),
+        preprocessing=preprocessing or _default_preprocessing(train.shape[1:]),
     )
 
 
 def as_values(array: ArrayLike, field: str, image_size: int | None = None) -> Values:
-    """Whatever a user hands over, as (n, h, w, c) uint8 or finite (n, d) float32."""
+    """Converts a user's array to (n, h, w, c) uint8 or to finite (n, d) float32; `field` names it in errors."""
     values = np.asarray(array)
     if not len(values.shape) or not values.size:
         raise InputError(f"{field}: no samples (shape {values.shape}); expected at least one")
@@ -120,9 +98,9 @@ def _as_labels(array: ArrayLike, field: str, count: int) -> NDArray[Any]:
     return labels
 
 
-def _plain_look(shape: tuple[int, ...]) -> Look:
-    """Nothing is known about the pictures, so none is mirrored: letters and digits would change their meaning."""
-    return Look(mean=None, std=None, augment="crop" if len(shape) == 3 else "none", flip=False)
+def _default_preprocessing(shape: tuple[int, ...]) -> Preprocessing:
+    """Random crops but no flips: a mirrored letter or digit may belong to another class."""
+    return Preprocessing(mean=None, std=None, augment="crop" if len(shape) == 3 else "none", flip=False)
 
 
 def _path(settings: DataSettings) -> Path:
@@ -130,7 +108,7 @@ def _path(settings: DataSettings) -> Path:
 
 
 def load_npz(settings: DataSettings) -> Dataset:
-    """The data set in `npz:PATH`, with arrays x_train, y_train, x_test, y_test and perhaps class_names."""
+    """Loads `npz:PATH`, which holds arrays x_train, y_train, x_test, y_test and optionally class_names."""
     path = _path(settings)
     arrays = read_npz(path, (*NEEDED, "class_names"))
     absent = [key for key in NEEDED if key not in arrays]
@@ -146,7 +124,7 @@ def load_npz(settings: DataSettings) -> Dataset:
 
 
 def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of these names that a file has; never pickled objects."""
+    """Those of the named arrays that the file contains; pickled objects are refused."""
     try:
         with path.open("rb") as file:
             content = np.load(file, allow_pickle=False)
@@ -162,7 +140,7 @@ def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def check_npz(settings: DataSettings) -> list[str]:
-    """Loading reads everything, so what loads is whole."""
+    """Loading reads the whole file, so a file that loads is undamaged."""
     try:
         load_npz(settings)
     except InputError as error:

@@ -1,40 +1,29 @@
 """Batched augmentation: uint8 images (n, h, w, c) -> float32 images (n, c, h', w') in 0..255, random per sample.
 
-All numbers are drawn on the CPU, so the same generator state gives the same pictures on any device.
-Vectors (n, d) pass through untouched.
+Random numbers are drawn on the CPU, so the same generator state gives the same images on any device.
+Vectors (n, d) are returned unchanged.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from remem.data.source import Look
+from remem.data.settings import AugmentSettings
+from remem.data.source import Preprocessing
 from remem.errors import InputError
-from remem.settings import Settings
 
 KINDS = ("none", "crop", "resized-crop")
-AREA = (0.08, 1.0)  # of the picture that a resized crop covers
+AREA = (0.08, 1.0)  # share of the image that a resized crop covers
 RATIO = (3 / 4, 4 / 3)  # width : height of a resized crop
-ATTEMPTS = 10  # boxes drawn before a resized crop falls back to the middle of the picture
-
-
-class AugmentSettings(Settings):
-    """What a user may say about augmentation; what is left open follows the data set."""
-
-    kind: Literal["auto", "none", "crop", "resized-crop"] = "auto"
-    pad: int | None = Field(default=None, ge=0, le=4096)
-    flip: bool | None = None
-    brightness: float = Field(default=0.0, ge=0.0, le=10.0)
+ATTEMPTS = 10  # boxes drawn before a resized crop falls back to the centre of the image
 
 
 @dataclass(frozen=True)
 class AugmentPlan:
-    """Augmentation with nothing left open. `size` is the side of what resized crops and centre crops give."""
+    """Fully specified augmentation. `size` is the side of resized crops and centre crops."""
 
     kind: str = "none"  # one of KINDS
     size: int = 0
@@ -43,20 +32,20 @@ class AugmentPlan:
     brightness: float = 0.0  # factors are uniform in [max(0, 1 - brightness), 1 + brightness]
 
 
-def plan_for(look: Look, shape: tuple[int, ...], settings: AugmentSettings) -> AugmentPlan:
-    """The plan for rows of one shape: (h, w, c) pictures as the data set and the user want it, (d,) vectors never."""
+def plan_for(preprocessing: Preprocessing, shape: tuple[int, ...], settings: AugmentSettings) -> AugmentPlan:
+    """The plan for images (h, w, c), from the settings and the data set's defaults; vectors are not augmented."""
     if len(shape) != 3:
         return AugmentPlan()
-    kind = look.augment if settings.kind == "auto" else settings.kind
+    kind = preprocessing.augment if settings.kind == "auto" else settings.kind
     if kind not in KINDS:
         raise InputError(f"augment.kind: '{kind}' is not one of {', '.join(KINDS)}")
     side = min(shape[:2])
     return AugmentPlan(
         kind=kind,
-        # Without a wish of the data set: what crops of 224 from pictures of 256 are, the custom on ImageNet.
+        # As on ImageNet, where crops of 224 are taken from images of 256.
         size=max(1, side * 7 // 8) if kind == "resized-crop" else side,
         pad=(side // 8 if settings.pad is None else settings.pad) if kind == "crop" else 0,
-        flip=look.flip and kind != "none" if settings.flip is None else settings.flip,
+        flip=preprocessing.flip and kind != "none" if settings.flip is None else settings.flip,
         brightness=settings.brightness,
     )
 
@@ -64,27 +53,27 @@ def plan_for(look: Look, shape: tuple[int, ...], settings: AugmentSettings) -> A
 def augment(
     images: Tensor, plan: AugmentPlan, generator: torch.Generator, *, start: int = 0, batch: int | None = None
 ) -> Tensor:
-    """Training pictures; the result is float32 in channels-last memory format, not normalised.
+    """Augments training images; returns float32 in channels-last memory format, not normalised.
 
-    The images may be a process's share of a batch, from place `start` on: numbers are drawn for the whole batch, so
-    that every picture looks as it would in one process.
+    `images` may be one process's shard of a batch that starts at position `start`. Random numbers are drawn for the
+    whole batch, so that every image is augmented as it would be in a single process.
     """
     if images.ndim == 2:
         return images
-    dice = Dice(generator, len(images) if batch is None else batch, slice(start, start + len(images)))
+    draws = BatchDraws(generator, len(images) if batch is None else batch, slice(start, start + len(images)))
     if plan.kind == "resized-crop":
-        pixels = _resized_crop(images, plan, dice)
+        pixels = _resized_crop(images, plan, draws)
     elif plan.kind == "crop" or plan.flip:
-        pixels = _padded_crop(images, plan, dice).float()
+        pixels = _padded_crop(images, plan, draws).float()
     else:
         pixels = images.float()
     if plan.brightness > 0:
-        pixels = _brighten(pixels, plan.brightness, dice)
+        pixels = _brighten(pixels, plan.brightness, draws)
     return pixels.permute(0, 3, 1, 2)
 
 
 def plain(images: Tensor, plan: AugmentPlan) -> Tensor:
-    """Pictures for evaluation: the middle where training sees resized crops, else the whole picture."""
+    """Images for evaluation: the centre crop if training uses resized crops, else the whole image."""
     if images.ndim == 2:
         return images
     if plan.kind == "resized-crop":
@@ -95,36 +84,36 @@ def plain(images: Tensor, plan: AugmentPlan) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Dice:
-    """Random numbers for every sample of a batch, of which only those of some places are wanted."""
+class BatchDraws:
+    """Draws random numbers for every sample of a batch and returns those of the positions `places`."""
 
     generator: torch.Generator
     batch: int
     places: slice
 
     def uniform(self, before: tuple[int, ...], after: tuple[int, ...]) -> Tensor:
-        """From [0, 1), float64, (*before, places, *after)."""
+        """Uniform in [0, 1), float64, (*before, places, *after)."""
         drawn = torch.rand((*before, self.batch, *after), generator=self.generator, dtype=torch.float64)
         return drawn.narrow(len(before), self.places.start, self.places.stop - self.places.start)
 
     def below(self, limit: int, before: tuple[int, ...], after: tuple[int, ...]) -> Tensor:
-        """Whole numbers from 0 to limit - 1."""
+        """Integers from 0 to limit - 1, (*before, places, *after)."""
         drawn = torch.randint(0, limit, (*before, self.batch, *after), generator=self.generator)
         return drawn.narrow(len(before), self.places.start, self.places.stop - self.places.start)
 
 
-def _flipped(count: int, plan: AugmentPlan, dice: Dice) -> Tensor:
+def _flipped(count: int, plan: AugmentPlan, draws: BatchDraws) -> Tensor:
     if not plan.flip:
         return torch.zeros(count, 1, dtype=torch.bool)
-    return dice.uniform((), (1,)) < 0.5
+    return draws.uniform((), (1,)) < 0.5
 
 
-def _padded_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
-    """A window of the picture's own size in the zero-padded picture, mirrored or not, by one index_select."""
+def _padded_crop(images: Tensor, plan: AugmentPlan, draws: BatchDraws) -> Tensor:
+    """Crops windows of the original size from zero-padded images and flips them, by a single index_select."""
     count, height, width, channels = images.shape
-    top, left = dice.below(2 * plan.pad + 1, (2,), (1,))
+    top, left = draws.below(2 * plan.pad + 1, (2,), (1,))
     columns = torch.arange(width)
-    columns = left + torch.where(_flipped(count, plan, dice), width - 1 - columns, columns)  # (n, w)
+    columns = left + torch.where(_flipped(count, plan, draws), width - 1 - columns, columns)  # (n, w)
     rows = top + torch.arange(height)  # (n, h)
     tall, wide = height + 2 * plan.pad, width + 2 * plan.pad
     lines = torch.arange(count)[:, None] * tall + rows
@@ -133,13 +122,13 @@ def _padded_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
     return padded.index_select(0, index.to(images.device)).view(count, height, width, channels)
 
 
-def _boxes(height: int, width: int, dice: Dice) -> Tensor:
-    """Top, left, height, width of each sample's resized crop, float64 (4, n), by the rules of RandomResizedCrop."""
-    draws = dice.uniform((2,), (ATTEMPTS,))
-    place = dice.uniform((2,), ())
-    area = height * width * (AREA[0] + (AREA[1] - AREA[0]) * draws[0])
+def _boxes(height: int, width: int, draws: BatchDraws) -> Tensor:
+    """Top, left, height, width of each sample's crop, float64 (4, n); the rules are those of RandomResizedCrop."""
+    size = draws.uniform((2,), (ATTEMPTS,))
+    place = draws.uniform((2,), ())
+    area = height * width * (AREA[0] + (AREA[1] - AREA[0]) * size[0])
     low, high = math.log(RATIO[0]), math.log(RATIO[1])
-    ratio = torch.exp(low + (high - low) * draws[1])  # its logarithm is uniform
+    ratio = torch.exp(low + (high - low) * size[1])  # log-uniform
     wide, tall = torch.sqrt(area * ratio).round(), torch.sqrt(area / ratio).round()
     fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
     first = fits.int().argmax(dim=1, keepdim=True)
@@ -150,7 +139,7 @@ def _boxes(height: int, width: int, dice: Dice) -> Tensor:
 
 
 def _middle_box(height: int, width: int) -> tuple[int, int, int, int]:
-    """The largest centred box whose ratio is allowed."""
+    """The largest centred box with an allowed aspect ratio."""
     tall, wide = height, width
     if width / height < RATIO[0]:
         tall = round(width / RATIO[0])
@@ -159,11 +148,11 @@ def _middle_box(height: int, width: int) -> tuple[int, int, int, int]:
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
-def _resized_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
-    """Bilinear without antialiasing, box by box: boxes of many sizes at once would cost the whole picture each."""
+def _resized_crop(images: Tensor, plan: AugmentPlan, draws: BatchDraws) -> Tensor:
+    """Bilinear without antialiasing, one box at a time: a batched version would sample the whole image for each."""
     count, height, width, channels = images.shape
-    boxes = _boxes(height, width, dice).long().T.tolist()
-    mirrored = _flipped(count, plan, dice)[:, 0].tolist()
+    boxes = _boxes(height, width, draws).long().T.tolist()
+    mirrored = _flipped(count, plan, draws)[:, 0].tolist()
     shown = torch.empty(count, plan.size, plan.size, channels, device=images.device)
     for image, place, (top, left, tall, wide), mirror in zip(images, shown, boxes, mirrored, strict=True):
         box = image[top : top + tall, left : left + wide].permute(2, 0, 1)[None].float()
@@ -172,8 +161,8 @@ def _resized_crop(images: Tensor, plan: AugmentPlan, dice: Dice) -> Tensor:
     return shown
 
 
-def _brighten(pixels: Tensor, brightness: float, dice: Dice) -> Tensor:
-    """Whole numbers cut at 255 and rounded down, as ColorJitter gives on 8-bit pictures."""
+def _brighten(pixels: Tensor, brightness: float, draws: BatchDraws) -> Tensor:
+    """Scales pixels, clips at 255 and rounds down, as torchvision's ColorJitter does on 8-bit images."""
     low, high = max(0.0, 1.0 - brightness), 1.0 + brightness
-    factor = low + (high - low) * dice.uniform((), (1, 1, 1))
+    factor = low + (high - low) * draws.uniform((), (1, 1, 1))
     return (pixels * factor.float().to(pixels.device)).clamp(0, 255).floor()

@@ -1,17 +1,16 @@
-"""All rows of one split by number: those of a read-only source, then those that the bank owns and can really drop."""
+"""A bank: the rows of one split by number. Source rows are read-only; owned rows can be added and dropped."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from remem.data.arrays import ArraySource
-from remem.data.source import Source
+from remem.data.source import ArraySource, Source
 from remem.errors import NotHeldError
 from remem.types import IntArray, Values
 
 
 class Bank:
-    """Rows 0..n-1 are the source's; a user's stream and refined images get numbers from n up, never twice."""
+    """Rows 0..n-1 belong to the source; streamed samples and refined images get numbers from n up, never reused."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -33,25 +32,25 @@ class Bank:
 
     @property
     def memory_bytes(self) -> int:
-        """What the source's rows take in memory; 0 where they are read from files."""
+        """Memory used by the source's rows; 0 if they are read from files."""
         return self._source.values.nbytes if isinstance(self._source, ArraySource) else 0
 
     @property
     def fingerprint(self) -> str:
-        """Of the source; owned rows come and go."""
+        """The source's fingerprint; owned rows are not part of it."""
         return self._source.fingerprint
 
-    def afresh(self) -> "Bank":
-        """Another bank over the same source that owns nothing: every episode has its own."""
+    def fresh_copy(self) -> "Bank":
+        """Another bank over the same source without owned rows; every episode has its own."""
         return Bank(self._source)
 
     @property
     def next_row(self) -> int:
-        """The number that the next owned row gets; part of a snapshot, since dropped numbers do not come back."""
+        """The number of the next owned row. Part of a snapshot, since numbers of dropped rows are not reused."""
         return self._next
 
     def read(self, rows: IntArray) -> Values:
-        """A fresh array with the values of `rows`, in their order."""
+        """A new array with the values of `rows`, in their order."""
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) and rows.min() < 0:
             raise NotHeldError(f"row {rows.min()} is not in the bank")
@@ -62,27 +61,27 @@ class Bank:
         if from_source.any():
             values[from_source] = self._source.read(rows[from_source])
         for place in np.flatnonzero(~from_source):
-            values[place] = self._own_row(int(rows[place]))
+            values[place] = self._owned_row(int(rows[place]))
         return values
 
-    def _own_row(self, row: int) -> Values:
+    def _owned_row(self, row: int) -> Values:
         if row not in self._owned:
             raise NotHeldError(f"row {row} is not in the bank: it was dropped or never there")
         return self._owned[row]
 
     def own(self, values: Values) -> IntArray:
-        """Copies of `values` as new rows; their numbers."""
+        """Adds copies of `values` as owned rows and returns their numbers."""
         if values.shape[1:] != self.shape or values.dtype != self.dtype:
             raise ValueError(
                 f"rows of shape {values.shape[1:]} and type {values.dtype}; expected {self.shape} and {self.dtype}"
             )
         rows = np.arange(self._next, self._next + len(values), dtype=np.int64)
-        self._owned.update((int(row), _kept(value)) for row, value in zip(rows, values, strict=True))
+        self._owned.update((int(row), _read_only_copy(value)) for row, value in zip(rows, values, strict=True))
         self._next += len(values)
         return rows
 
     def drop(self, rows: IntArray) -> None:
-        """Owned rows are freed; rows of the source stay where they are."""
+        """Frees owned rows; source rows are not affected."""
         for row in np.asarray(rows, dtype=np.int64).tolist():
             self._owned.pop(row, None)
 
@@ -91,17 +90,17 @@ class Bank:
         return dict(self._owned)
 
     def restore_owned(self, owned: Mapping[int, Values], next_row: int | None = None) -> None:
-        """Exactly these owned rows from now on; new ones are numbered from `next_row` (else after the highest)."""
+        """Replaces all owned rows; the next new row is `next_row`, or one more than the highest number."""
         for row, value in owned.items():
             if row < self._source_rows or value.shape != self.shape or value.dtype != self.dtype:
                 raise ValueError(f"row {row} of shape {value.shape} and type {value.dtype} does not fit this bank")
-        self._owned = {int(row): _kept(value) for row, value in owned.items()}
+        self._owned = {int(row): _read_only_copy(value) for row, value in owned.items()}
         lowest = max((row + 1 for row in self._owned), default=self._source_rows)
         self._next = lowest if next_row is None else max(lowest, next_row)
 
 
-def _kept(value: Values) -> Values:
-    """A row of its own: a view would keep the whole array alive after other rows are dropped."""
+def _read_only_copy(value: Values) -> Values:
+    """A copy of one row: a view would keep the whole array alive after other rows are dropped."""
     if value.base is None and not value.flags.writeable:
         return value
     copy = value.copy()

@@ -1,4 +1,4 @@
-"""Samples -> mini-batches: shuffled, shared out between processes, and read ahead in one background thread."""
+"""Mini-batches of samples: shuffled, sharded across processes, and prefetched by a background thread."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -10,16 +10,16 @@ import numpy as np
 from remem.errors import InputError
 from remem.types import IntArray, Reader, Samples, Values
 
-SMALLEST = 2  # samples that batch norm needs in training
-HAND_OVER = 5e-4  # seconds: less than this is not worth a thread
+SMALLEST = 2  # batch norm needs two samples in training
+HAND_OVER = 5e-4  # seconds; faster reads are not worth a thread
 
 
 def batches(
     samples: Samples, size: int, rng: np.random.Generator | None, *, world: int = 1, each: int = SMALLEST
 ) -> Iterator[Samples]:
-    """One epoch, every sample once, in batches that `world` processes share.
+    """One epoch in batches that `world` processes share; every sample occurs once.
 
-    A last batch too small to give every process `each` samples is merged into the one before it.
+    A last batch with fewer than `each` samples per process is merged into the batch before it.
     """
     need = max(SMALLEST, each * world)
     if size < need:
@@ -33,34 +33,34 @@ def batches(
     return (samples.take(order[start:stop]) for start, stop in pairwise([*starts, len(samples)]))
 
 
-def share(count: int, rank: int, world: int) -> slice:
-    """The places of a batch that one of `world` processes works on; shares differ by at most one sample."""
+def shard(count: int, rank: int, world: int) -> slice:
+    """The positions of a batch that process `rank` of `world` works on; shards differ by at most one sample."""
     return slice(count * rank // world, count * (rank + 1) // world)
 
 
 def prefetched(reader: Reader, parts: Iterable[Samples]) -> Iterator[tuple[Values, IntArray]]:
-    """Values and labels of each batch in order; the next one is read while the current one is used.
+    """Yields values and labels of each batch; the next batch is read while the current one is used.
 
-    Only once a batch has shown that it is worth a thread: rows that lie in memory are there sooner than it would wake.
+    A thread starts only after a slow read: rows in memory are read faster than a thread wakes up.
     """
-    left = iter(parts)
-    for part in left:
+    remaining = iter(parts)
+    for part in remaining:
         started = time.perf_counter()
         values = reader.read(part.rows)
         if time.perf_counter() - started < HAND_OVER:
             yield values, part.labels
         else:
-            yield from _read_ahead(reader, part, values, left)
+            yield from _read_ahead(reader, part, values, remaining)
 
 
 def _read_ahead(
-    reader: Reader, current: Samples | None, values: Values | None, left: Iterator[Samples]
+    reader: Reader, current: Samples | None, values: Values | None, remaining: Iterator[Samples]
 ) -> Iterator[tuple[Values, IntArray]]:
-    """A batch that is there, and all that are left, read by a thread."""
-    # The thread begins with the first `submit`, so that a single batch does not pay for one.
-    with ThreadPoolExecutor(max_workers=1) as pool:  # leaving the block, also by an early stop, ends the thread
+    """Yields a batch that has been read, then all remaining batches, read by a thread."""
+    # The thread starts at the first `submit`, so a single batch starts none.
+    with ThreadPoolExecutor(max_workers=1) as pool:  # the thread ends with the block, also if the consumer stops early
         while current is not None and values is not None:
-            after = next(left, None)
+            after = next(remaining, None)
             coming: Future[Values] | None = None if after is None else pool.submit(reader.read, after.rows)
             yield values, current.labels
             current, values = after, None if coming is None else coming.result()

@@ -1,4 +1,4 @@
-"""`cifar100` from its official files, python or binary; the former are pickles, read without running anything."""
+"""`cifar100` from the official python or binary files. The python files are pickles, read by a safe unpickler."""
 
 import hashlib
 import pickle
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from remem.data.arrays import ArraySource
 from remem.data.images import Pixels, resize
-from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, data_root, missing
+from remem.data.settings import DataSettings
+from remem.data.source import ArraySource, Dataset, DatasetEntry, Preprocessing, data_root, missing
 from remem.errors import DamagedFileError, InputError
 from remem.types import IntArray
 
@@ -26,12 +26,12 @@ MD5 = {
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     "meta": "7973b15100ade9c7d40fb424638fde48",
 }
-# As LUCIR and AANets normalise (methods.md 9); PODNet's deviations differ.
-LOOK = Look(mean=(0.5071, 0.4866, 0.4409), std=(0.2009, 0.1984, 0.2023), augment="crop", flip=True)
+# As in LUCIR and AANets (methods.md 9); PODNet uses other standard deviations.
+PREPROCESSING = Preprocessing(mean=(0.5071, 0.4866, 0.4409), std=(0.2009, 0.1984, 0.2023), augment="crop", flip=True)
 
 
 class _Inert:
-    """Stands for numpy's array, dtype and reconstructor in a pickle: takes what it is given and does nothing."""
+    """Replaces numpy's array, dtype and reconstructor in a pickle: stores its arguments and executes nothing."""
 
     def __init__(self, *arguments: object) -> None:
         self.arguments = arguments
@@ -42,7 +42,7 @@ class _Inert:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Builds strings, numbers, lists, dicts and inert stand-ins of arrays; any other name in the file is refused."""
+    """Builds only strings, numbers, lists, dicts and `_Inert` objects; any other class in the file is refused."""
 
     ALLOWED = frozenset(
         {
@@ -59,14 +59,14 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")
 
 
-def read_pickle(path: Path) -> dict[str, Any]:
-    """The dictionary in an official python file, with plain strings as keys."""
+def read_pickle(path: Path) -> dict[str, object]:
+    """The dictionary in an official python file, with string keys."""
     try:
         with path.open("rb") as file:
             content = _Unpickler(file, encoding="bytes").load()
     except OSError:
         raise
-    except Exception as error:  # a damaged pickle can fail in any way
+    except Exception as error:  # a damaged pickle can raise anything
         raise DamagedFileError(f"{path}: not a CIFAR-100 file ({error or type(error).__name__})") from error
     if not isinstance(content, dict):
         raise DamagedFileError(f"{path}: not a CIFAR-100 file (it holds no dictionary)")
@@ -78,7 +78,7 @@ def _text(value: object) -> str:
 
 
 def _bytes_of(array: object, path: Path) -> bytes:
-    """The pixels of a pickled (n, 3072) array of bytes in C order; its state is numpy's, version 1."""
+    """The pixels of a pickled (n, 3072) uint8 array in C order; the state is numpy's, version 1."""
     match array:
         case _Inert(state=(1, (int(), 3072), _Inert(arguments=(b"u1" | "u1", *_)), False | 0, bytes(data))):
             return data
@@ -105,7 +105,7 @@ def _read_binary_split(folder: Path, split: str) -> tuple[Pixels, IntArray]:
 
 
 def _checked(path: Path, split: str, pixels: Pixels, labels: IntArray) -> tuple[Pixels, IntArray]:
-    """(n, 32, 32, 3) images and their labels, if the file has what it should."""
+    """Images (n, 32, 32, 3) and labels; raises if their number or range is wrong."""
     if pixels.size != len(labels) * PIXELS or len(labels) != ROWS[split]:
         raise DamagedFileError(
             f"{path}: {len(labels)} labels, {pixels.size} pixel bytes; expected {ROWS[split]} images"
@@ -132,7 +132,7 @@ def _source(read: Callable[[Path, str], tuple[Pixels, IntArray]], folder: Path, 
 
 
 def load_cifar100(settings: DataSettings) -> Dataset:
-    """From the python files if they are there, else from the binary ones; both give equal arrays."""
+    """Reads the python files if they exist, else the binary ones; both give equal arrays."""
     root = data_root(settings)
     binary = (root / BINARY).is_dir() and not all((root / file).exists() for file in PYTHON_FILES)
     folder = root / (BINARY if binary else PYTHON)
@@ -144,11 +144,11 @@ def load_cifar100(settings: DataSettings) -> Dataset:
         raise missing("cifar100", f"readable {folder.name}/{Path(error.filename).name}", root) from error
     if len(names) != CLASSES:
         raise DamagedFileError(f"{folder}: {len(names)} class names; expected {CLASSES}")
-    return Dataset("cifar100", train, test, names, LOOK)
+    return Dataset("cifar100", train, test, names, PREPROCESSING)
 
 
 def check_cifar100(settings: DataSettings) -> list[str]:
-    """MD5 sums of the python files, then whatever loading finds."""
+    """Compares the MD5 sums of the python files, then loads the data set."""
     folder = data_root(settings) / PYTHON
     problems = []
     for name, expected in MD5.items():

@@ -1,35 +1,30 @@
-"""The table of data sets by name, and the way from a name to a data set.
+"""Data sets by name. Each line gives the import path of an entry; a source module imports nothing from here."""
 
-A source module defines an `ENTRY` (a DatasetEntry) and imports nothing from here; this module lists it."""
+from typing import TYPE_CHECKING
 
-from remem.data import arrays, cifar, digits, folder, glyphs, imagenet
-from remem.data.source import Dataset, DatasetEntry, DataSettings, cache_folder, data_root
 from remem.errors import InputError
 from remem.registry import Registry
 
-__all__ = [
-    "DATASETS",
-    "DataSettings",
-    "DatasetEntry",
-    "cache_folder",
-    "check_dataset",
-    "data_root",
-    "find_entry",
-    "load_dataset",
-]
+if TYPE_CHECKING:  # a misspelt name is refused before anything is loaded
+    from remem.data.settings import DataSettings
+    from remem.data.source import Dataset, DatasetEntry
 
-DATASETS: Registry[DatasetEntry] = Registry("data set")
-DATASETS.add("glyphs", glyphs.ENTRY)
-DATASETS.add("digits", digits.ENTRY)
-DATASETS.add("cifar100", cifar.ENTRY)
-for _name, _entry in imagenet.ENTRIES.items():
-    DATASETS.add(_name, _entry)
+DATASETS: "Registry[DatasetEntry]" = Registry("data set")
+DATASETS.add_lazy("glyphs", "remem.data.glyphs:ENTRY")
+DATASETS.add_lazy("digits", "remem.data.digits:ENTRY")
+DATASETS.add_lazy("cifar100", "remem.data.cifar:ENTRY")
+DATASETS.add_lazy("imagenet-full", "remem.data.imagenet:FULL")
+DATASETS.add_lazy("imagenet-subset-lucir", "remem.data.imagenet:SUBSET_LUCIR")
+DATASETS.add_lazy("imagenet-subset-podnet", "remem.data.imagenet:SUBSET_PODNET")
+DATASETS.add_lazy("mini-imagenet", "remem.data.imagenet:MINI")
 
-BY_PATH = {"folder": folder.ENTRY, "npz": arrays.ENTRY}  # used as "folder:PATH", "npz:PATH"
+BY_PATH: "Registry[DatasetEntry]" = Registry("kind of data set")  # used as "folder:PATH", "npz:PATH"
+BY_PATH.add_lazy("folder", "remem.data.folder:ENTRY")
+BY_PATH.add_lazy("npz", "remem.data.arrays:ENTRY")
 
 
-def find_entry(name: str) -> DatasetEntry:
-    """The entry behind a registered name, "folder:PATH" or "npz:PATH"."""
+def find_entry(name: str) -> "DatasetEntry":
+    """The entry of a registered name, "folder:PATH" or "npz:PATH"."""
     kind, colon, path = name.partition(":")
     if not colon or kind not in BY_PATH:
         return DATASETS[name]
@@ -38,11 +33,11 @@ def find_entry(name: str) -> DatasetEntry:
     return BY_PATH[kind]
 
 
-def load_dataset(settings: DataSettings) -> Dataset:
-    """The data set that `settings.name` names; everything that can be wrong with its files is said here."""
+def load_dataset(settings: "DataSettings") -> "Dataset":
+    """Loads the data set called `settings.name`; raises InputError if its files are missing or damaged."""
     return find_entry(settings.name).load(settings)
 
 
-def check_dataset(settings: DataSettings) -> list[str]:
-    """What is missing or damaged, file by file; slow, since it reads every file whole."""
+def check_dataset(settings: "DataSettings") -> list[str]:
+    """Lists missing and damaged files. Slow: it reads every file completely."""
     return find_entry(settings.name).check(settings)

@@ -1,4 +1,4 @@
-"""Rows decoded once into memory-mapped files of the cache folder, bit for bit as the source reads them."""
+"""A disk cache of decoded images: memory-mapped chunk files with exactly the values that the source returns."""
 
 import errno
 import logging
@@ -16,12 +16,12 @@ from remem.types import IntArray, Samples, Values
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 2**26
-MOST_CHUNKS = 64  # each stays open, and the number of open files is limited
-SLICE_BYTES = 2**24  # decoded at a time, while the slice before is written
+MOST_CHUNKS = 64  # every chunk stays open, and the number of open files is limited
+SLICE_BYTES = 2**24  # decoded at a time, while the previous slice is written
 
 
 class DecodedSource:
-    """A source of uint8 images behind chunk files; each is written whole, so a crash costs one chunk at most."""
+    """Caches a source of uint8 images in chunk files. Chunks are written atomically, so a crash loses at most one."""
 
     def __init__(self, source: Source, folder: Path) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class DecodedSource:
         return max(1, CHUNK_BYTES // math.prod(self.shape), math.ceil(len(self.labels) / MOST_CHUNKS))
 
     def fill(self) -> None:
-        """Decodes what is not there yet; raises OSError where the folder cannot take it."""
+        """Decodes and writes all missing chunks; raises OSError if the folder cannot be written or the disk is full."""
         starts = range(0, len(self.labels), self.chunk_rows)
         absent = [chunk for chunk in range(len(starts)) if self._chunk(chunk) is None]
         if not absent:
@@ -63,14 +63,14 @@ class DecodedSource:
         for chunk in np.unique(chunks).tolist():
             stored = self._chunk(chunk)
             wanted = chunks == chunk
-            if stored is None:  # the user emptied the cache folder while we run
+            if stored is None:  # the cache folder was emptied during the run
                 values[wanted] = self._source.read(rows[wanted])
             else:
                 values[wanted] = stored[rows[wanted] - chunk * self.chunk_rows]
         return values
 
     def _chunk(self, chunk: int) -> Values | None:
-        """The memory-mapped chunk, or None if it is absent or not what it should be."""
+        """The memory-mapped chunk, or None if it is missing or damaged."""
         if chunk not in self._open:
             try:
                 stored = np.load(self._path(chunk), mmap_mode="r", allow_pickle=False)
@@ -89,13 +89,13 @@ class DecodedSource:
         return self._folder / f"{chunk:05d}.npy"
 
     def _write(self, chunk: int) -> None:
-        """Under another name first: two processes may do this at once, and either may be killed."""
+        """Writes a temporary file and renames it: two processes may do this at once, and either may be killed."""
         rows = self._rows(chunk)
         slices = batches(Samples(rows, rows), max(SMALLEST, SLICE_BYTES // math.prod(self.shape)), None)
         part = self._folder / f"{chunk:05d}.{os.getpid()}.part"
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(rows), *self.shape)}
         try:
-            # Not through a memory map: a full disk would end the process there, and raises OSError here.
+            # Not through a memory map: on a full disk a memory map kills the process, a write raises OSError.
             with part.open("wb") as file:
                 np.lib.format.write_array_header_1_0(file, header)
                 for values, _ in prefetched(self._source, slices):

@@ -1,14 +1,15 @@
-"""`digits`: scikit-learn's 1797 handwritten digits of 8 x 8 pixels, for quick tests."""
+"""`digits`: the 1797 handwritten digits of 8 x 8 pixels that ship with scikit-learn, for quick tests."""
 
 import numpy as np
 
 from remem.data.arrays import from_arrays
-from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, never_damaged
+from remem.data.settings import DataSettings
+from remem.data.source import Dataset, DatasetEntry, Preprocessing, never_damaged
 from remem.types import IntArray
 
 
 def load_digits(settings: DataSettings) -> Dataset:
-    """Every fourth sample of a class is a test sample; scikit-learn has no split of its own."""
+    """Every fourth sample of a class is a test sample, since scikit-learn defines no split."""
     from sklearn import datasets
 
     bunch = datasets.load_digits()
@@ -21,7 +22,7 @@ def load_digits(settings: DataSettings) -> Dataset:
         images[test],
         bunch.target[test],
         name="digits",
-        look=Look(mean=None, std=None, augment="none", flip=False),
+        preprocessing=Preprocessing(mean=None, std=None, augment="none", flip=False),
         image_size=settings.image_size,
     )
 

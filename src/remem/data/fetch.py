@@ -1,4 +1,4 @@
-"""Downloads of data sets: resumed where they broke off, checked before they are unpacked, moved into place at once."""
+"""Downloads data sets: resumes interrupted downloads, verifies checksums, and moves the unpacked folder into place."""
 
 import http.client
 import os
@@ -16,17 +16,17 @@ import pooch
 from remem.errors import DamagedFileError, InputError
 from remem.registry import Registry
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server says
+Progress = Callable[[int, int | None], None]  # bytes so far, total bytes if the server sends them
 
-ATTEMPTS = 5  # connections before a download that breaks off is left to the user
-PAUSE = 1.0  # seconds between them
+ATTEMPTS = 5  # connections before an interrupted download is reported to the user
+PAUSE = 1.0  # seconds between connections
 TIMEOUT = 60.0  # seconds without a byte
 CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
 class Download:
-    """A tar archive on the web, the folder that it unpacks to and the files that must be in it."""
+    """A tar archive on the web, the folder it unpacks to and the files it must contain."""
 
     url: str
     digest: str  # algorithm:hex
@@ -52,22 +52,22 @@ _IMAGENET = (
     "its licence asks every user to register; get ILSVRC2012 from image-net.org and put it below the data root "
     "as imagenet/train/<wnid>/*.JPEG and imagenet/val/<wnid>/*.JPEG"
 )
-_MADE_HERE = "there is nothing to download, it comes with remem"
+_BUILT_IN = "there is nothing to download, it comes with remem"
 BY_HAND = {
     "imagenet-full": _IMAGENET,
     "imagenet-subset-lucir": _IMAGENET,
     "imagenet-subset-podnet": _IMAGENET,
     "mini-imagenet": "its pictures are ImageNet's; put your copy below the data root as "
     "mini-imagenet/train/<class>/<image> and mini-imagenet/val/<class>/<image>",
-    "glyphs": _MADE_HERE,
-    "digits": _MADE_HERE,
+    "glyphs": _BUILT_IN,
+    "digits": _BUILT_IN,
 }
 
 
 def fetch(
     name: str, root: Path, *, progress: Progress | None = None, url: str | None = None, digest: str | None = None
 ) -> Path:
-    """Downloads a data set below `root` and returns its folder; one that is there with all files is left as it is.
+    """Downloads a data set below `root` and returns its folder; a complete folder is not downloaded again.
 
     `url` and `digest` (algorithm:hex) replace the official ones, for mirrors.
     """
@@ -77,7 +77,7 @@ def fetch(
     folder = root / download.folder
     if not download.lacking(folder):
         return folder
-    if folder.exists() and not _is_empty(folder):  # what is in it may be the user's: nothing is deleted or mixed
+    if folder.exists() and not _is_empty(folder):  # its files may belong to the user: delete and overwrite nothing
         lacking = ", ".join(download.lacking(folder))
         raise DamagedFileError(f"{name}: {folder} is there without {lacking}; remove or rename it and run again")
     source = url or download.url
@@ -100,11 +100,11 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _silent(done: int, total: int | None) -> None:
-    """The progress callback of those who gave none."""
+    """The default progress callback."""
 
 
 def _download(name: str, url: str, part: Path, progress: Progress) -> None:
-    """Fills `part`, connection after connection, each going on where the last broke off."""
+    """Fills `part`; every new connection resumes where the last one ended."""
     reason = ""
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -125,7 +125,7 @@ def _download(name: str, url: str, part: Path, progress: Progress) -> None:
 
 
 def _connect(url: str, part: Path, progress: Progress) -> bool:
-    """One connection; whether the file is whole afterwards, as far as the server tells its size."""
+    """Downloads over one connection; returns whether the file is complete, as far as the server sends its size."""
     held = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={held}-"} if held else {})
     try:
@@ -134,9 +134,9 @@ def _connect(url: str, part: Path, progress: Progress) -> bool:
         if error.code != 416:
             raise
         error.close()
-        if error.headers.get("Content-Range") == f"bytes */{held}":  # nothing is missing
+        if error.headers.get("Content-Range") == f"bytes */{held}":  # the file is complete
             return True
-        part.unlink()  # longer than the file: not its beginning
+        part.unlink()  # longer than the file on the server: not a part of it
         return False
     with response:
         resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {held}-")
@@ -162,11 +162,11 @@ def _verify(name: str, url: str, part: Path, digest: str) -> None:
 
 
 def _unpack(name: str, archive: Path, folder: Path, download: Download) -> None:
-    """Into a temporary folder beside its place, then moved as a whole: `folder` is complete or absent."""
+    """Unpacks into a temporary folder next to `folder` and renames it, so `folder` is complete or absent."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
         try:
             with tarfile.open(archive) as tar:
-                tar.extractall(scratch, filter="data")  # refuses paths and links that lead outside
+                tar.extractall(scratch, filter="data")  # refuses paths and links that point outside
         except (tarfile.TarError, EOFError) as error:
             archive.unlink()
             raise DamagedFileError(f"{name}: the archive cannot be unpacked ({error})") from error
@@ -175,5 +175,5 @@ def _unpack(name: str, archive: Path, folder: Path, download: Download) -> None:
             archive.unlink()
             raise DamagedFileError(f"{name}: the archive holds no {folder.name}/{lacking[0]}")
         if folder.exists():
-            folder.rmdir()  # it is empty, and not every system renames onto a folder
+            folder.rmdir()  # it is empty; not every system can rename onto a folder
         os.replace(inside, folder)

@@ -1,4 +1,4 @@
-"""`folder:PATH`: images in train/<class>/ and val/<class>/, decoded on every read or once into a cache."""
+"""`folder:PATH`: images in train/<class>/ and val/<class>/, decoded on every read or cached once on disk."""
 
 import hashlib
 import json
@@ -15,27 +15,28 @@ import numpy as np
 from remem.data.decoded import DecodedSource
 from remem.data.images import decode, short_side
 from remem.data.names import Names
-from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, Source, cache_folder
+from remem.data.settings import DataSettings
+from remem.data.source import Dataset, DatasetEntry, Preprocessing, Source, cache_folder
 from remem.errors import DamagedFileError, InputError
 from remem.threads import in_threads
 from remem.types import IntArray, Values
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-LARGEST_SIZE = 224  # unless the user asks for more
-TINY_BYTES = 8192  # of a file: below it threads wait for the interpreter longer than they decode
-HASHED = 4096  # names put into a digest at a time
-DECODER = "rgb, centre square, bilinear, 1"  # counted up when `decode` gives other pixels than before
+LARGEST_SIZE = 224  # unless data.image_size is larger
+TINY_BYTES = 8192  # file size below which threads wait for the GIL longer than they decode
+HASHED = 4096  # names hashed at a time
+DECODER = "rgb, centre square, bilinear, 1"  # increase the number whenever `decode` returns other pixels
 
 
 @dataclass(frozen=True)
 class Files:
-    """The image files of one split: listed, not opened."""
+    """The list of image files of one split; the files are not opened."""
 
     folder: Path
     names: Names  # <class>/<image>
     labels: IntArray  # (n,)
-    stamps: IntArray  # (n, 2): size, time of the last change in ns
-    ignored: int = 0  # files of other kinds
+    stamps: IntArray  # (n, 2): size, modification time in ns
+    ignored: int = 0  # number of files of other types
 
     def take(self, rows: IntArray) -> "Files":
         return Files(self.folder, self.names.take(rows), self.labels[rows], self.stamps[rows], self.ignored)
@@ -45,18 +46,18 @@ class Files:
 
     @cached_property
     def digest(self) -> str:
-        """Of names, labels, sizes and times; reading the content would take as long as decoding it."""
-        digest, left, comma = hashlib.sha256(), iter(self.names), ""
-        while some := list(islice(left, HASHED)):
-            digest.update((comma + "\n".join(some)).encode("utf-8", "surrogateescape"))
-            comma = "\n"
+        """Digest of names, labels, sizes and times; hashing the content would take as long as decoding it."""
+        digest, remaining, separator = hashlib.sha256(), iter(self.names), ""
+        while names := list(islice(remaining, HASHED)):
+            digest.update((separator + "\n".join(names)).encode("utf-8", "surrogateescape"))
+            separator = "\n"
         digest.update(self.labels.astype("<i8").tobytes())
         digest.update(self.stamps.astype("<i8").tobytes())
         return digest.hexdigest()
 
 
 class FolderSource:
-    """Decodes on every read, by several threads if files are large; of each its name and label stay in memory."""
+    """Decodes images on every read, with threads if files are large; keeps only names and labels in memory."""
 
     def __init__(self, files: Files, size: int) -> None:
         self._folder, self._names = files.folder, files.names
@@ -77,34 +78,34 @@ class FolderSource:
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
-    """The classes of a split, sorted: their places are the labels."""
+    """The classes of a split, sorted; a class's position is its label."""
     return tuple(sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."))
 
 
 def list_files(folder: Path, classes: Sequence[str]) -> Files:
-    """All images of these classes, sorted by name within a class; hidden files do not count."""
+    """All images of these classes, sorted by name within a class; hidden files are skipped."""
     names, stamps, ignored = [], [np.empty((0, 2), np.int64)], 0
     for name in classes:
-        seen = _seen_in(folder / name)
-        images = sorted(file for file in seen if file.lower().endswith(SUFFIXES))
+        visible = _visible_files(folder / name)
+        images = sorted(file for file in visible if file.lower().endswith(SUFFIXES))
         facts = (os.stat(folder / name / image) for image in images)
         numbers = (number for fact in facts for number in (fact.st_size, fact.st_mtime_ns))
         names.append(Names.of(f"{name}/{image}" for image in images))
         stamps.append(np.fromiter(numbers, np.int64, 2 * len(images)).reshape(-1, 2))
-        ignored += len(seen) - len(images)
+        ignored += len(visible) - len(images)
     labels = np.repeat(np.arange(len(classes)), [len(part) for part in names])
     return Files(folder, Names.joined(names), labels, np.concatenate(stamps), ignored)
 
 
-def _seen_in(folder: Path) -> list[str]:
-    """The files of a class that are not hidden; none, where there is no such folder."""
+def _visible_files(folder: Path) -> list[str]:
+    """The files of a class that are not hidden; empty if the folder does not exist."""
     if not folder.is_dir():
         return []
     return [entry.name for entry in os.scandir(folder) if entry.name[0] != "." and entry.is_file()]
 
 
 def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequence[str]) -> tuple[Files, Files, bool]:
-    """Training and test files of these classes, and whether the test files had to be cut from `train`."""
+    """Training files, test files, and whether the test files were split off `train` because there is no `val`."""
     train = list_files(folder / "train", classes)
     if not train.names:
         raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {folder / 'train'}/<class>/")
@@ -120,7 +121,7 @@ def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequen
 
 
 def _share_by_name(files: Files, share: float) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Marks this share of every class with two files or more: those whose names have the lowest digests."""
+    """Marks a share of every class with at least two files: those whose names have the lowest digests."""
     marked = np.zeros(len(files.names), dtype=np.bool_)
     for start, count in zip(*np.unique(files.labels, return_index=True, return_counts=True)[1:], strict=True):
         rows = sorted(range(start, start + count), key=lambda row: _digest(files.names[row]))
@@ -134,7 +135,7 @@ def _digest(name: str) -> bytes:
 
 
 def check_headers(files: Files, *, remember: bool) -> int:
-    """The median of the images' shorter sides; the first broken header raises. Done once for unchanged files."""
+    """The median of the images' shorter sides; raises at the first broken header. `remember` caches the result."""
     memo = cache_folder() / "headers" / f"{_key(files, files.digest)}.json"
     if remember:
         try:
@@ -142,14 +143,14 @@ def check_headers(files: Files, *, remember: bool) -> int:
         except (OSError, ValueError, TypeError, KeyError):
             pass
     sides = np.fromiter(in_threads(short_side, files.paths()), np.int32, len(files.names))
-    side = int(np.partition(sides, (len(sides) - 1) // 2)[(len(sides) - 1) // 2])  # the lower of two in the middle
+    side = int(np.partition(sides, (len(sides) - 1) // 2)[(len(sides) - 1) // 2])  # the lower median
     if remember:
         _write_if_possible(memo, json.dumps({"short_side": side}))
     return side
 
 
 def _key(files: Files, digest: str) -> str:
-    """Names what is cached; with the path, since two folders may have files of equal names, sizes and times."""
+    """The cache key. Includes the path, since files in two folders may have equal names, sizes and times."""
     return hashlib.sha256(f"{files.folder.resolve()} {digest}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -162,7 +163,7 @@ def _write_if_possible(path: Path, text: str) -> None:
 
 
 def open_split(files: Files, size: int, settings: DataSettings) -> tuple[Source, tuple[str, ...]]:
-    """The split decoded into the cache if the user wants it and it fits, else decoded on every read; and notes."""
+    """The split, cached on disk if enabled and small enough, else decoded on every read; and notes for the user."""
     source = FolderSource(files, size)
     if not settings.cache:
         return source, ()
@@ -183,11 +184,11 @@ def load_tree(
     folder: Path,
     settings: DataSettings,
     *,
-    look: Look,
+    preprocessing: Preprocessing,
     classes: Sequence[str] | None = None,
     size: int | None = None,
 ) -> Dataset:
-    """A data set of image files; `classes` picks some of its folders, `size` is the side to store."""
+    """A data set of image files; `classes` selects some of its folders, `size` is the side of the stored images."""
     if classes is None:
         classes = _matching_classes(name, folder)
     train, test, cut = list_splits(name, folder, settings, classes)
@@ -201,22 +202,22 @@ def load_tree(
     ignored = train.ignored + (0 if cut else test.ignored)
     if ignored:
         notes.append(f"{folder}: {ignored} files are ignored, since they are not {', '.join(SUFFIXES)}")
-    return Dataset(name, train_source, test_source, tuple(classes), look, tuple(notes))
+    return Dataset(name, train_source, test_source, tuple(classes), preprocessing, tuple(notes))
 
 
 def _matching_classes(name: str, folder: Path) -> tuple[str, ...]:
-    """The classes in train, if val knows no others."""
+    """The classes in train; raises if val has others."""
     if not (folder / "train").is_dir():
         raise DamagedFileError(f"{name}: no folder {folder / 'train'}; expected train/<class>/<image> in {folder}")
     classes = class_folders(folder / "train")
-    strange = set(class_folders(folder / "val")) - set(classes) if (folder / "val").is_dir() else ()
-    if strange:
-        raise InputError(f"{name}: class '{min(strange)}' is in val, not in train; every class needs training images")
+    unknown = set(class_folders(folder / "val")) - set(classes) if (folder / "val").is_dir() else ()
+    if unknown:
+        raise InputError(f"{name}: class '{min(unknown)}' is in val, not in train; every class needs training images")
     return classes
 
 
 def check_tree(name: str, folder: Path, settings: DataSettings, classes: Sequence[str] | None = None) -> list[str]:
-    """Decodes every image; one line for each that is broken and for each class without images."""
+    """Decodes every image; returns a line for each broken image and each class without images."""
     try:
         classes = _matching_classes(name, folder) if classes is None else classes
         splits = list_splits(name, folder, settings, classes)[:2]
@@ -243,10 +244,10 @@ def _folder(settings: DataSettings) -> Path:
 
 
 def load_folder(settings: DataSettings) -> Dataset:
-    """Without `image_size`: the median of the training images' shorter sides, at most 224."""
+    """The default image size is the median of the training images' shorter sides, at most 224."""
     folder = _folder(settings)
-    look = Look(mean=None, std=None, augment="crop", flip=True)
-    return load_tree(f"folder:{folder.name}", folder, settings, look=look, size=settings.image_size)
+    preprocessing = Preprocessing(mean=None, std=None, augment="crop", flip=True)
+    return load_tree(f"folder:{folder.name}", folder, settings, preprocessing=preprocessing, size=settings.image_size)
 
 
 def check_folder(settings: DataSettings) -> list[str]:

@@ -1,7 +1,7 @@
-"""The data set `glyphs`: 100 characters of many scripts, drawn on this machine with the fonts inside matplotlib.
+"""`glyphs`: images of 100 characters from many scripts, drawn locally with the fonts that ship with matplotlib.
 
-Nothing is downloaded. Of each of three font families, tests use one face that training never sees. No two characters
-have the same shape at any size (house.md); a test measures that.
+Nothing is downloaded. The test set uses one face of each of three font families, and training never sees it. No two
+characters have the same shape at any size; a test measures that.
 """
 
 import math
@@ -21,14 +21,15 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from remem.data.arrays import from_arrays
-from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, cache_folder, never_damaged
+from remem.data.settings import DataSettings
+from remem.data.source import Dataset, DatasetEntry, Preprocessing, cache_folder, never_damaged
 
 Pixels = NDArray[np.uint8]
 
-VERSION = 1  # raise it whenever the pictures change: caches of older versions are then not read
+VERSION = 1  # increase it whenever the images change; caches of older versions are then ignored
 CHARACTERS = "ABEGKMNPQSUVWXYZ3479bdekmnrÆŒØƢƩɔəɤɸΞΨβζλμωЖИЧЮЪЂЉбйԳԶԷԸԹՀՂՃՇՊՎՔՖխկչպջადეკლორფჭჯ&@#%$€§¶©÷*√∞⌘♪♫♭♮♀♡"
-CLUTTER = "/\\()~-|_"  # plain strokes that no class consists of
-FACES = {  # of each family tests have one face, training the others
+CLUTTER = "/\\()~-|_"  # background strokes; no class looks like one of them
+FACES = {  # the test set has one face of each family, the training set the others
     "train": (
         *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-BoldOblique"),
         *("DejaVuSerif", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic"),
@@ -37,27 +38,27 @@ FACES = {  # of each family tests have one face, training the others
     "test": ("DejaVuSans-Oblique", "DejaVuSerif-Bold", "DejaVuSansMono"),
 }
 PER_CLASS = {"train": 300, "test": 60}
-SIZE = 16  # of a picture
-FINE = 2 * SIZE  # of the grid on which shapes are bent, before they are averaged down
-LOOK = Look(mean=(0.5, 0.5, 0.5), std=(0.326, 0.326, 0.326), augment="crop", flip=False)
-STENCIL = 64  # of a clean mask
-INK = 44  # longer side of the character in its mask
+SIZE = 16  # side of an image
+FINE = 2 * SIZE  # side of the grid on which shapes are deformed before they are averaged down
+PREPROCESSING = Preprocessing(mean=(0.5, 0.5, 0.5), std=(0.326, 0.326, 0.326), augment="crop", flip=False)
+STENCIL = 64  # side of an undistorted mask
+INK = 44  # longer side of the character within its mask
 
-# How hard the pictures are. Tuned so that a small network that sees everything at once is good but not perfect (about
-# 87 %), and that 20 samples of a class are worth much less than 300 (about 51 %).
+# Difficulty. Tuned so that a small network trained on all classes jointly reaches about 87 %, and about 51 % with 20
+# instead of 300 samples per class.
 ROTATION = math.radians(17)
 SHEAR = 0.25
-SCALE = (0.8, 1.3)  # of the character's longer side, 11 pixels at 1
-STRETCH = 0.18  # logarithm of width against height
-SHIFT = 0.2  # in half pictures
-BEND = 0.085  # standard deviation of a smooth displacement, in half pictures
-STROKE = (0.28, 0.58)  # threshold after blurring: low is bold
-CONTRAST = 0.35  # least difference of brightness between character and ground
-NOISE = 0.12  # largest standard deviation
+SCALE = (0.8, 1.3)  # of the character's longer side, which is 11 pixels at scale 1
+STRETCH = 0.18  # largest log of width over height
+SHIFT = 0.2  # in half image sides
+BEND = 0.085  # standard deviation of the smooth displacement field, in half image sides
+STROKE = (0.28, 0.58)  # threshold after blurring: a low one gives bold strokes
+CONTRAST = 0.35  # smallest difference in brightness between character and background
+NOISE = 0.12  # largest standard deviation of the pixel noise
 
 
 def stencil(character: str, font: ImageFont.FreeTypeFont) -> Pixels:
-    """A clean mask (STENCIL, STENCIL): centred by its bounding box, the longer side scaled to INK."""
+    """The mask (STENCIL, STENCIL) of a character, centred by its bounding box, its longer side scaled to INK."""
     canvas = Image.new("L", (4 * STENCIL, 4 * STENCIL))
     ImageDraw.Draw(canvas).text((2 * STENCIL, 2 * STENCIL), character, font=font, fill=255, anchor="mm")
     ink = canvas.crop(canvas.getbbox())
@@ -69,9 +70,9 @@ def stencil(character: str, font: ImageFont.FreeTypeFont) -> Pixels:
 
 
 def stencils(characters: str, faces: Sequence[str]) -> Pixels:
-    """(faces, characters, STENCIL, STENCIL)"""
+    """Masks of all characters in all faces: (faces, characters, STENCIL, STENCIL)."""
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    basic = ImageFont.Layout.BASIC  # the other engine is not installed everywhere
+    basic = ImageFont.Layout.BASIC  # the other layout engine is not installed everywhere
     fonts = [ImageFont.truetype(folder / f"{face}.ttf", 3 * STENCIL // 2, layout_engine=basic) for face in faces]
     return np.stack([np.stack([stencil(character, font) for character in characters]) for font in fonts])
 
@@ -81,11 +82,11 @@ def _uniform(rng: np.random.Generator, low: float, high: float, *shape: int) -> 
 
 
 def _bent(masks: Tensor, rng: np.random.Generator, shift: float) -> Tensor:
-    """Masks (n, STENCIL, STENCIL) turned, sheared, scaled, moved and bent: (n, FINE, FINE)."""
+    """Rotates, shears, scales, shifts and bends masks (n, STENCIL, STENCIL); returns (n, FINE, FINE)."""
     count = len(masks)
     angle = _uniform(rng, -ROTATION, ROTATION, count)
     shear = _uniform(rng, -SHEAR, SHEAR, count)
-    # grid_sample asks where a pixel of the picture lies in the mask, so sizes enter as reciprocals
+    # grid_sample maps output pixels to mask positions, so scales enter as reciprocals
     zoom = 1 / _uniform(rng, *SCALE, count)
     stretch = torch.exp(_uniform(rng, -STRETCH, STRETCH, count))
     cos, sin = torch.cos(angle) * zoom, torch.sin(angle) * zoom
@@ -100,14 +101,14 @@ def _bent(masks: Tensor, rng: np.random.Generator, shift: float) -> Tensor:
 
 
 def _thickened(shapes: Tensor, rng: np.random.Generator) -> Tensor:
-    """Strokes of another width, then averaged down to (n, SIZE, SIZE) coverage in 0..1."""
+    """Varies the stroke width and averages down to coverage (n, SIZE, SIZE) in 0..1."""
     soft = F.avg_pool2d(shapes[:, None], 3, stride=1, padding=1)
     threshold = _uniform(rng, *STROKE, len(shapes))[:, None, None, None]
     return F.avg_pool2d(((soft - threshold) * 4 + 0.5).clamp(0, 1), FINE // SIZE)[:, 0]
 
 
 def _colours(count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Ground, character and clutter, each (n, 3); the means of the first two differ by CONTRAST at least."""
+    """Colours of background, character and clutter, each (n, 3); the first two differ by at least CONTRAST."""
     ground, ink, clutter = _uniform(rng, 0, 1, 3, count, 3)
     gap = ink.mean(1, keepdim=True) - ground.mean(1, keepdim=True)
     wanted = _uniform(rng, CONTRAST, 2 * CONTRAST, count, 1)
@@ -116,12 +117,12 @@ def _colours(count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tens
 
 
 def draw(masks: Tensor, strokes: Tensor, rng: np.random.Generator) -> Pixels:
-    """Pictures (n, SIZE, SIZE, 3) of masks (n, s, s), each over one of the `strokes` (m, s, s)."""
+    """Images (n, SIZE, SIZE, 3) of masks (n, s, s), each over a clutter stroke from `strokes` (m, s, s)."""
     count = len(masks)
     ground, ink, clutter = (colour[:, None, None, :] for colour in _colours(count, rng))
-    slope = torch.linspace(-1, 1, SIZE)
+    ramp = torch.linspace(-1, 1, SIZE)
     light = _uniform(rng, -0.15, 0.15, 2, count, 1, 1)
-    picture = ground + (light[0] * slope[:, None] + light[1] * slope)[..., None]
+    picture = ground + (light[0] * ramp[:, None] + light[1] * ramp)[..., None]
     stroke = strokes[torch.from_numpy(rng.integers(0, len(strokes), count))]
     for shapes, shift, colour in ((stroke, 1.0, clutter), (masks, SHIFT, ink)):
         cover = _thickened(_bent(shapes, rng, shift), rng)[..., None]
@@ -132,7 +133,7 @@ def draw(masks: Tensor, strokes: Tensor, rng: np.random.Generator) -> Pixels:
 
 
 def build(split: str) -> Pixels:
-    """All pictures of a split (classes, samples, SIZE, SIZE, 3), faces in turn."""
+    """All images of a split, (classes, samples, SIZE, SIZE, 3); samples cycle through the faces."""
     faces = FACES[split]
     shapes = torch.from_numpy(stencils(CHARACTERS, faces)).float() / 255  # (faces, classes, s, s)
     strokes = torch.from_numpy(stencils(CLUTTER, faces)).float().flatten(0, 1) / 255
@@ -143,10 +144,10 @@ def build(split: str) -> Pixels:
 
 
 def cached(folder: Path | None) -> dict[str, Pixels]:
-    """Both splits, from the cache file where it is whole; else built, and written there if the folder allows."""
+    """Both splits: read from the cache file if it is valid, else drawn, and cached if the folder is writable."""
     if folder is None:
         return {split: build(split) for split in FACES}
-    # Everything that decides about a pixel is in the name, so that a cached set equals a fresh one.
+    # The name holds everything that determines the pixels, so that a cached set equals a new one.
     versions = f"matplotlib-{matplotlib.__version__}-pillow-{PIL.__version__}-torch-{torch.__version__}"
     path = folder / f"glyphs-{VERSION}-{versions}.npz"
     splits = _read(path)
@@ -169,7 +170,7 @@ def _read(path: Path) -> dict[str, Pixels] | None:
 
 
 def _write(path: Path, splits: dict[str, Pixels]) -> None:
-    """Under another name first, since several processes may do this at once; a folder that refuses is no error."""
+    """Writes a temporary file and renames it, since several processes may do this at once. Failure is no error."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +185,7 @@ def _write(path: Path, splits: dict[str, Pixels]) -> None:
 
 
 def load_glyphs(settings: DataSettings) -> Dataset:
-    """300 training and 60 test pictures of each character."""
+    """300 training and 60 test images of each character."""
     splits = cached(cache_folder() if settings.cache else None)
     labels = {split: np.repeat(np.arange(len(CHARACTERS)), PER_CLASS[split]) for split in FACES}
     return from_arrays(
@@ -194,7 +195,7 @@ def load_glyphs(settings: DataSettings) -> Dataset:
         labels["test"],
         class_names=tuple(CHARACTERS),
         name="glyphs",
-        look=LOOK,
+        preprocessing=PREPROCESSING,
         image_size=settings.image_size,
     )
 

@@ -1,4 +1,4 @@
-"""ImageNet by name: all 1000 classes, the two published subsets of 100, and a small set of 48 x 48 images."""
+"""ImageNet: all 1000 classes, the two published subsets of 100 classes, and mini-imagenet with 48 x 48 images."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from remem.data.folder import check_tree, class_folders, load_tree
 from remem.data.orders import subset_labels
-from remem.data.source import Dataset, DatasetEntry, DataSettings, Look, data_root, missing
+from remem.data.settings import DataSettings
+from remem.data.source import Dataset, DatasetEntry, Preprocessing, data_root, missing
 from remem.errors import DamagedFileError, InputError
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -15,7 +16,7 @@ SUBSETS = ("imagenet-subset-lucir", "imagenet-subset-podnet")
 
 
 def stored_side(size: int) -> int:
-    """Side of the stored squares: a network that sees 224 gets crops of 256, and so in proportion."""
+    """Side of the stored squares: 256 for network inputs of 224, and in proportion for other sizes."""
     return -(-size * 8 // 7)
 
 
@@ -28,7 +29,7 @@ def _tree(name: str, folder: str, settings: DataSettings) -> Path:
 
 
 def _classes(name: str, tree: Path) -> tuple[str, ...]:
-    """The WordNet ids of this data set; the published lists count in the sorted list of all 1000."""
+    """The WordNet ids of the data set; published subsets are positions in the sorted list of all 1000 ids."""
     ids = class_folders(tree / "train")
     if len(ids) != CLASSES:
         raise DamagedFileError(f"{name}: {len(ids)} class folders in {tree / 'train'}; expected all {CLASSES}")
@@ -36,11 +37,11 @@ def _classes(name: str, tree: Path) -> tuple[str, ...]:
 
 
 def load_imagenet(name: str, settings: DataSettings) -> Dataset:
-    """Stored as squares of 256 pixels, from which the network sees 224 (resized crops, or the centre)."""
+    """Stores squares of 256 pixels; the network sees 224 (resized crops in training, else the centre)."""
     tree = _tree(name, "imagenet", settings)
-    look = Look(mean=MEAN, std=STD, augment="resized-crop", flip=True)
+    preprocessing = Preprocessing(mean=MEAN, std=STD, augment="resized-crop", flip=True)
     size = stored_side(settings.image_size or 224)
-    return load_tree(name, tree, settings, look=look, classes=_classes(name, tree), size=size)
+    return load_tree(name, tree, settings, preprocessing=preprocessing, classes=_classes(name, tree), size=size)
 
 
 def check_imagenet(name: str, settings: DataSettings) -> list[str]:
@@ -54,8 +55,8 @@ def check_imagenet(name: str, settings: DataSettings) -> list[str]:
 
 def load_mini(settings: DataSettings) -> Dataset:
     tree = _tree("mini-imagenet", "mini-imagenet", settings)
-    look = Look(mean=MEAN, std=STD, augment="crop", flip=True)
-    return load_tree("mini-imagenet", tree, settings, look=look, size=settings.image_size or 48)
+    preprocessing = Preprocessing(mean=MEAN, std=STD, augment="crop", flip=True)
+    return load_tree("mini-imagenet", tree, settings, preprocessing=preprocessing, size=settings.image_size or 48)
 
 
 def check_mini(settings: DataSettings) -> list[str]:
@@ -71,14 +72,12 @@ def _entry(name: str, summary: str) -> DatasetEntry:
     return DatasetEntry(summary, load, partial(check_imagenet, name), files=("imagenet/train", "imagenet/val"))
 
 
-ENTRIES = {
-    "imagenet-full": _entry("imagenet-full", "ImageNet: all 1000 classes of ILSVRC 2012, 224 px"),
-    "imagenet-subset-lucir": _entry("imagenet-subset-lucir", "100 ImageNet classes as LUCIR and AANets chose them"),
-    "imagenet-subset-podnet": _entry("imagenet-subset-podnet", "100 ImageNet classes as PODNet chose them"),
-    "mini-imagenet": DatasetEntry(
-        "100 ImageNet classes of 48 x 48 photos, 500 + 100 each",
-        load_mini,
-        check_mini,
-        files=("mini-imagenet/train", "mini-imagenet/val"),
-    ),
-}
+FULL = _entry("imagenet-full", "ImageNet: all 1000 classes of ILSVRC 2012, 224 px")
+SUBSET_LUCIR = _entry("imagenet-subset-lucir", "100 ImageNet classes as LUCIR and AANets chose them")
+SUBSET_PODNET = _entry("imagenet-subset-podnet", "100 ImageNet classes as PODNet chose them")
+MINI = DatasetEntry(
+    "100 ImageNet classes of 48 x 48 photos, 500 + 100 each",
+    load_mini,
+    check_mini,
+    files=("mini-imagenet/train", "mini-imagenet/val"),
+)

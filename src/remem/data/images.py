@@ -1,4 +1,4 @@
-"""Images of any kind into uint8 squares: resizing of arrays, decoding of files."""
+"""Resizes image arrays and decodes image files to square uint8 images."""
 
 from pathlib import Path
 
@@ -11,11 +11,14 @@ from remem.errors import DamagedFileError
 Pixels = NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "WEBP")
-BLOCK = 4096  # images averaged at a time, so that the 32-bit sums stay small
+BLOCK = 4096  # images averaged at a time, to keep the array of 32-bit sums small
 
 
 def resize(images: Pixels, size: int) -> Pixels:
-    """Centre squares of (n, h, w, c), `size` on a side: exact block means for whole factors, else antialiased."""
+    """Crops (n, h, w, c) to the centre square and resizes it to `size`.
+
+    Integer factors give exact block means; other sizes are resampled with antialiasing.
+    """
     height, width = images.shape[1:3]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -39,13 +42,13 @@ def _block_means(images: Pixels, size: int) -> Pixels:
 
 
 def _resample(image: Pixels, size: int) -> Pixels:
-    """Channel by channel, so that any number of channels will do."""
+    """Resamples channel by channel, so that any number of channels works."""
     planes = [Image.fromarray(np.ascontiguousarray(image[:, :, c])) for c in range(image.shape[2])]
     return np.stack([np.asarray(p.resize((size, size), Image.Resampling.BILINEAR)) for p in planes], axis=2)
 
 
 def decode(path: Path, size: int) -> Pixels:
-    """An image file as (size, size, 3): shorter side to `size` (antialiased bilinear), then the centre square."""
+    """Decodes a file to (size, size, 3): the shorter side is scaled to `size`, then the centre square is cropped."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             rgb = _rgb(image)
@@ -53,12 +56,12 @@ def decode(path: Path, size: int) -> Pixels:
             left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
             box = (left, top, left + side, top + side)
             return np.asarray(rgb.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    except Exception as error:  # Pillow raises a dozen kinds for broken files
+    except Exception as error:  # Pillow raises many exception types for broken files
         raise _broken(path, error) from error
 
 
 def short_side(path: Path) -> int:
-    """The shorter side as the file's header gives it; nothing is decoded."""
+    """The shorter side, read from the header without decoding the image."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             return min(image.size)
@@ -72,9 +75,9 @@ def _broken(path: Path, error: Exception) -> DamagedFileError:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    """16-bit grey keeps its upper 8 bits; transparent parts become white; the rest as Pillow converts it."""
+    """Converts to RGB: 16-bit grey keeps its upper 8 bits, transparent pixels become white."""
     if image.mode.startswith("I"):
-        upper = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)  # Pillow's own conversion would clip at 255
+        upper = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)  # Pillow's own conversion clips at 255
         return Image.fromarray(upper.astype(np.uint8)).convert("RGB")
     if "A" in image.mode.upper() or "transparency" in image.info:
         rgba = image.convert("RGBA")

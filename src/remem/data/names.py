@@ -1,4 +1,4 @@
-"""Many file names in one block of bytes: some 40 bytes a file, where a tuple of strings takes more than 100."""
+"""A compact sequence of file names: about 40 bytes per name, where a tuple of strings takes more than 100."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from remem.types import IntArray
 
 @dataclass(frozen=True)
 class Names:
-    """A sequence of names; each ends where the next begins."""
+    """An immutable sequence of names, stored in one block of bytes."""
 
     text: bytes
-    ends: IntArray  # (n,) in `text`
+    ends: IntArray  # (n,) end of each name in `text`
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Self:
@@ -26,7 +26,7 @@ class Names:
 
     @classmethod
     def joined(cls, parts: Iterable["Names"]) -> Self:
-        """One after another; parts that are made one by one never lie in memory as strings together."""
+        """Concatenates parts; a generator of parts never has all names in memory as strings."""
         text, ends = bytearray(), [np.empty(0, np.int64)]
         for part in parts:
             ends.append(part.ends + len(text))
@@ -48,5 +48,5 @@ class Names:
 
 
 def _bytes(name: str) -> bytes:
-    """Names that are not UTF-8 come from the system with surrogates, and go back so."""
+    """The system returns names that are not UTF-8 with surrogates; this encodes them back unchanged."""
     return name.encode("utf-8", "surrogateescape")

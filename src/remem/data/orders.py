@@ -1,4 +1,4 @@
-"""Class orders: which label of a data set comes at which position; published ones by name, seeds, own files."""
+"""Class orders: published ones by name, random ones by seed, and orders from JSON files."""
 
 import json
 from functools import cache
@@ -14,7 +14,7 @@ SPECS = "lucir, podnet-1, podnet-2, podnet-3, seed:K, natural or a JSON file wit
 
 
 def class_order(spec: str, dataset_name: str, classes: int) -> tuple[int, ...]:
-    """The label at each position, for a data set of so many classes."""
+    """The label at each position of the order `spec`, for a data set with `classes` classes."""
     published = published_lists().get(dataset_name, {})
     if spec == "natural":
         return tuple(range(classes))
@@ -34,19 +34,19 @@ def class_order(spec: str, dataset_name: str, classes: int) -> tuple[int, ...]:
 
 
 def subset_labels(dataset_name: str) -> tuple[int, ...]:
-    """The classes of an ImageNet subset, as places in the sorted list of all 1000 WordNet ids."""
+    """The classes of an ImageNet subset, as positions in the sorted list of all 1000 WordNet ids."""
     return published_lists()[dataset_name]["classes"]
 
 
 @cache
 def published_lists() -> dict[str, dict[str, tuple[int, ...]]]:
-    """data set -> name of the list -> labels."""
+    """Published lists of labels, by data set and name of the list."""
     text = files("remem.data").joinpath("class_orders.json").read_text(encoding="utf-8")
     return {name: {key: tuple(labels) for key, labels in lists.items()} for name, lists in json.loads(text).items()}
 
 
 def _shuffled(seed: int, classes: int) -> tuple[int, ...]:
-    """By numpy's old generator, as the field does it: seed 1993 gives the orders that LUCIR published."""
+    """Uses numpy's legacy generator, as is usual in the field: seed 1993 gives the orders that LUCIR published."""
     return tuple(np.random.RandomState(seed).permutation(classes).tolist())
 
 

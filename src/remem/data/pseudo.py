@@ -1,19 +1,12 @@
-"""Pseudo tasks: scenarios cut from training data alone, on which policies learn (protocol 4). No test set in reach."""
+"""Pseudo tasks: scenarios made of training data only, on which policies are trained (protocol 4)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from remem.data.bank import Bank
-from remem.data.scenario import (
-    Scenario,
-    ScenarioSettings,
-    cut_phases,
-    fingerprint_of,
-    phase_sizes,
-    rows_by_position,
-    set_aside,
-)
-from remem.data.source import Dataset, DataSettings
+from remem.data.scenario import Scenario, cut_phases, fingerprint_of, phase_sizes, rows_by_position, set_aside
+from remem.data.settings import DataSettings, ScenarioSettings
+from remem.data.source import Dataset
 from remem.errors import InputError, SealedError
 from remem.seeding import Streams
 from remem.types import IntArray, Values
@@ -23,37 +16,37 @@ VALIDATION = 0.1  # of every class's training samples
 
 @dataclass(frozen=True)
 class SealedSource:
-    """The test split while a policy learns: whoever touches it is told so."""
+    """Replaces the test split while a policy is trained; every access raises SealedError."""
 
     name: str
     shape: tuple[int, ...]
 
     @property
     def labels(self) -> IntArray:
-        raise self._broken()
+        raise self._error()
 
     @property
     def fingerprint(self) -> str:
-        raise self._broken()
+        raise self._error()
 
     def read(self, rows: IntArray) -> Values:
-        raise self._broken()
+        raise self._error()
 
-    def _broken(self) -> SealedError:
+    def _error(self) -> SealedError:
         return SealedError(f"{self.name}: the test set was asked for while a policy learns; no choice may see it")
 
 
 def sealed(dataset: Dataset) -> Dataset:
-    """The same data set with its test split out of reach."""
+    """The same data set with an inaccessible test split."""
     return replace(dataset, test=SealedSource(dataset.name, dataset.train.shape))
 
 
 def pseudo_scenario(
     dataset: Dataset, classes: Sequence[int], division: ScenarioSettings, streams: Streams, *, shuffled: bool = True
 ) -> Scenario:
-    """Some classes of a data set as a task: a new order, phases, and validation samples set aside, fixed per task.
+    """A task of some classes: a new class order, phases, and validation samples to evaluate on, all fixed per task.
 
-    `shuffled=False` keeps the order of `classes`, which is how a target itself becomes a task.
+    `shuffled=False` keeps the order of `classes`; this turns the target scenario itself into a pseudo task.
     """
     order = tuple(classes)
     if len(order) < 2:
@@ -64,17 +57,17 @@ def pseudo_scenario(
     sizes = phase_sizes(len(order), min(division.phases, _classes_left(len(order), division)), division.base_classes)
     by_position = _rows_of(dataset, order)
     cuts = [_cut(rows, label, dataset, streams) for rows, label in zip(by_position, order, strict=True)]
-    train, judged = [kept for kept, _ in cuts], [apart for _, apart in cuts]
+    train, eval_rows = [kept for kept, _ in cuts], [held_out for _, held_out in cuts]
     settings = division.model_copy(update={"phases": len(sizes) - 1, "order": "pseudo", "validation": VALIDATION})
     source = dataset.train
     return Scenario(
         name=dataset.name,
         bank=Bank(source),
-        judge=Bank(source),
-        phases=cut_phases(sizes, train, judged),
+        eval_bank=Bank(source),
+        phases=cut_phases(sizes, train, eval_rows),
         class_order=order,
         class_names=tuple(dataset.class_names[label] for label in order),
-        look=dataset.look,
+        preprocessing=dataset.preprocessing,
         fingerprint=fingerprint_of(source.fingerprint, order, sizes, streams.seed, streams.task),
         settings=settings,
         data=DataSettings(name=dataset.name),
@@ -82,12 +75,12 @@ def pseudo_scenario(
 
 
 def training_rows(dataset: Dataset, classes: Sequence[int]) -> int:
-    """How many training samples some classes have together."""
+    """The number of training samples of some classes."""
     return sum(len(rows) for rows in _rows_of(dataset, classes))
 
 
 def _classes_left(classes: int, division: ScenarioSettings) -> int:
-    """For the phases after phase 0, which needs one class itself."""
+    """The number of classes left for phases 1..N; phase 0 has at least one."""
     base = division.base_classes
     return classes - ((classes + 1) // 2 if base is None else max(base, 1))
 

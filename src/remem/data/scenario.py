@@ -1,4 +1,4 @@
-"""A data set cut into phases: which classes arrive when, with which training rows, judged on which rows."""
+"""A scenario: a data set split into phases, each with its classes, training rows and evaluation samples."""
 
 import hashlib
 from dataclasses import dataclass
@@ -7,43 +7,32 @@ import numpy as np
 
 from remem.data.bank import Bank
 from remem.data.orders import class_order
-from remem.data.source import Dataset, DataSettings, Look
+from remem.data.settings import DataSettings, ScenarioSettings
+from remem.data.source import Dataset, Preprocessing
 from remem.errors import InputError
 from remem.seeding import Streams
-from remem.settings import Settings
 from remem.types import IntArray, Phase, Samples
-
-
-class ScenarioSettings(Settings):
-    """How classes are spread over phases (protocol 1)."""
-
-    phases: int = 5  # N, the incremental ones: there are N + 1 with phase 0
-    base_classes: int | None = (
-        None  # of phase 0; None: half (odd: one more); 0: as many as in the others ("from scratch")
-    )
-    order: str = "seed:0"
-    validation: float = 0.0  # share of every class's training rows to be judged on, instead of the test set
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """All phases, and the two banks that their rows belong to."""
+    """All phases, and the banks of their training and evaluation rows."""
 
     name: str
     bank: Bank
-    judge: Bank
+    eval_bank: Bank
     phases: tuple[Phase, ...]
     class_order: tuple[int, ...]  # the data set's label at each position
     class_names: tuple[str, ...]  # by position
-    look: Look
+    preprocessing: Preprocessing
     fingerprint: str
     settings: ScenarioSettings
-    data: DataSettings  # what the data set was loaded with, so that a result can say it
+    data: DataSettings  # what the data set was loaded with, for the result file
     notes: tuple[str, ...] = ()
 
 
 def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSettings | None = None) -> Scenario:
-    """The same for every run seed: only the order spec and the data decide."""
+    """Splits a data set into phases. Depends on the data and the class order only, not on the run seed."""
     if not 0 <= settings.validation < 1:
         raise InputError(f"validation: {settings.validation} given; expected a share from 0 to below 1")
     order = class_order(settings.order, dataset.name, len(dataset.class_names))
@@ -54,24 +43,24 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
             raise InputError(f"{dataset.name}: class '{dataset.class_names[order[position]]}' has no training samples")
     if settings.validation:
         cuts = [_cut(rows, settings.validation, label, dataset) for rows, label in zip(train, order, strict=True)]
-        train, judge_rows = [kept for kept, _ in cuts], [judged for _, judged in cuts]
-        judge = Bank(dataset.train)
+        train, eval_rows = [kept for kept, _ in cuts], [held_out for _, held_out in cuts]
+        eval_bank = Bank(dataset.train)
     else:
-        judge_rows = rows_by_position(dataset.test.labels, order)
-        judge = Bank(dataset.test)
-    phases = cut_phases(sizes, train, judge_rows)
+        eval_rows = rows_by_position(dataset.test.labels, order)
+        eval_bank = Bank(dataset.test)
+    phases = cut_phases(sizes, train, eval_rows)
     for phase in phases:
-        if not len(phase.judge):
+        if not len(phase.eval_samples):
             raise InputError(f"{dataset.name}: no class of phase {phase.index} has a test sample")
     return Scenario(
         name=dataset.name,
         bank=Bank(dataset.train),
-        judge=judge,
+        eval_bank=eval_bank,
         phases=phases,
         class_order=order,
         class_names=tuple(dataset.class_names[label] for label in order),
-        look=dataset.look,
-        fingerprint=fingerprint_of(dataset.train.fingerprint, judge.fingerprint, order, sizes, settings.validation),
+        preprocessing=dataset.preprocessing,
+        fingerprint=fingerprint_of(dataset.train.fingerprint, eval_bank.fingerprint, order, sizes, settings.validation),
         settings=settings,
         data=DataSettings(name=dataset.name) if data is None else data,
         notes=dataset.notes,
@@ -79,7 +68,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
 
 
 def phase_sizes(classes: int, phases: int, base_classes: int | None) -> tuple[int, ...]:
-    """Classes of phase 0, 1, ..., N. Where they do not come out even, earlier phases take one more."""
+    """The number of classes of phases 0..N; if they do not divide evenly, earlier phases get one more."""
     if phases < 1:
         raise InputError(f"phases: {phases} given; expected at least 1")
     if base_classes is not None and not 0 <= base_classes < classes:
@@ -101,7 +90,7 @@ def _even(total: int, parts: int) -> tuple[int, ...]:
 
 
 def rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray]:
-    """For each position of the order the ascending rows of its class."""
+    """The rows of each class in ascending order, by position in the class order."""
     by_label = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[by_label], np.arange(len(order)), side="right")
     starts = np.searchsorted(labels[by_label], np.arange(len(order)), side="left")
@@ -109,7 +98,7 @@ def rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray]
 
 
 def _cut(rows: IntArray, share: float, label: int, dataset: Dataset) -> tuple[IntArray, IntArray]:
-    """The stream hangs on the label alone, not on run seed or order."""
+    """Validation rows depend on the label alone, not on the run seed or the class order."""
     count = max(1, round(share * len(rows)))
     if count >= len(rows):
         name = dataset.class_names[label]
@@ -118,21 +107,21 @@ def _cut(rows: IntArray, share: float, label: int, dataset: Dataset) -> tuple[In
 
 
 def set_aside(rows: IntArray, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """(kept for training, judged on), both in the order of `rows`."""
+    """Splits rows at random into (training, evaluation), both in the order of `rows`."""
     mask = np.zeros(len(rows), dtype=np.bool_)
     mask[rng.permutation(len(rows))[:count]] = True
     return rows[~mask], rows[mask]
 
 
-def cut_phases(sizes: tuple[int, ...], train: list[IntArray], judge: list[IntArray]) -> tuple[Phase, ...]:
-    """Phases of these sizes from rows by position."""
+def cut_phases(sizes: tuple[int, ...], train: list[IntArray], eval_rows: list[IntArray]) -> tuple[Phase, ...]:
+    """Phases of the given sizes; `train` and `eval_rows` hold rows by position in the class order."""
     ends = np.cumsum(sizes).tolist()
     phases = []
     for index, (size, end) in enumerate(zip(sizes, ends, strict=True)):
         classes = tuple(range(end - size, end))
-        judged = [judge[position] for position in classes]
-        labels = np.repeat(np.array(classes, dtype=np.int64), [len(rows) for rows in judged])
-        samples = Samples(rows=np.concatenate(judged), labels=labels)
+        evaluated = [eval_rows[position] for position in classes]
+        labels = np.repeat(np.array(classes, dtype=np.int64), [len(rows) for rows in evaluated])
+        samples = Samples(rows=np.concatenate(evaluated), labels=labels)
         phases.append(Phase(index, classes, {position: train[position] for position in classes}, samples))
     return tuple(phases)
 

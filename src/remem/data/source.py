@@ -1,20 +1,22 @@
-"""What a data set is (two read-only splits, names, a look) and where data sets are looked for."""
+"""The definition of a data set (two read-only splits, class names, preprocessing) and where data sets are stored."""
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import Field
+import numpy as np
 
+from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError
-from remem.settings import Settings
 from remem.types import IntArray, Values
 
 
 class Source(Protocol):
-    """One read-only split: row numbers in, images or vectors out."""
+    """One read-only split; `read` maps row numbers to images or vectors."""
 
     @property
     def labels(self) -> IntArray:
@@ -22,7 +24,7 @@ class Source(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one row: (h, w, c) for uint8 images, (d,) for float32 vectors."""
+        """Shape of one row: (h, w, c) for uint8 images, (d,) for float32 vectors."""
 
     @property
     def fingerprint(self) -> str:
@@ -31,11 +33,34 @@ class Source(Protocol):
     def read(self, rows: IntArray) -> Values: ...
 
 
-@dataclass(frozen=True)
-class Look:
-    """How images of a data set are shown to a network."""
+class ArraySource:
+    """A split held in memory: (n, h, w, c) uint8 images or (n, d) float32 vectors."""
 
-    mean: tuple[float, ...] | None  # per channel in [0, 1]; None: measured on phase 0 by the learner
+    def __init__(self, values: Values, labels: IntArray) -> None:
+        self.values = values
+        self.labels = labels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape[1:])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the content alone: equal arrays have equal fingerprints, whatever their origin."""
+        digest = hashlib.sha256(f"{self.values.dtype.str}{self.values.shape}".encode())
+        digest.update(np.ascontiguousarray(self.values).data)
+        digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
+        return digest.hexdigest()
+
+    def read(self, rows: IntArray) -> Values:
+        return self.values[rows]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How images of a data set are normalised and augmented by default."""
+
+    mean: tuple[float, ...] | None  # per channel in [0, 1]; None: the learner measures it on phase 0
     std: tuple[float, ...] | None
     augment: str  # "none" | "crop" | "resized-crop"
     flip: bool
@@ -43,54 +68,41 @@ class Look:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test split of one data set; `notes` are what the user should be told about it."""
+    """Training and test split of one data set; `notes` are messages for the user."""
 
     name: str
     train: Source
     test: Source
     class_names: tuple[str, ...]
-    look: Look
+    preprocessing: Preprocessing
     notes: tuple[str, ...] = ()
-
-
-class DataSettings(Settings):
-    """Which data set, where it lies, and how it is read."""
-
-    name: str = "glyphs"
-    root: Path | None = None
-    image_size: int | None = Field(default=None, ge=1, le=4096)
-    cache: bool = True  # image folders: decode once into memory-mapped files
-    cache_gigabytes: float = Field(default=40.0, ge=0)  # image folders that need more are decoded on every read
-    val_share: float = Field(
-        default=0.2, gt=0, lt=1
-    )  # image folders without `val`: this share of `train` is the test set
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """One line of the table of data sets."""
+    """A registered data set."""
 
     summary: str
     load: Callable[[DataSettings], Dataset]
-    check: Callable[[DataSettings], list[str]]  # problems found in whole files; empty: all is well
-    files: tuple[str, ...] = ()  # what must lie below the data root; none: the data set is built in
-    other_files: tuple[str, ...] = ()  # or these instead, where a data set comes in two forms
+    check: Callable[[DataSettings], list[str]]  # reads whole files and returns the problems found
+    files: tuple[str, ...] = ()  # required below the data root; empty for built-in data sets
+    other_files: tuple[str, ...] = ()  # an alternative to `files`, for data sets that come in two formats
 
     def lies_below(self, root: Path) -> bool:
-        """Whether all its files are there, in one form or the other."""
+        """Whether all files of either format exist below `root`."""
         forms = [form for form in (self.files, self.other_files) if form]
         return any(all((root / file).exists() for file in form) for form in forms)
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for remem, the platform's way ($XDG_CACHE_HOME or ~/.cache on Linux)."""
+    """The user's cache folder for remem ($XDG_CACHE_HOME or ~/.cache on Linux)."""
     import pooch
 
     return Path(pooch.os_cache("remem"))
 
 
 def data_root(settings: DataSettings) -> Path:
-    """The setting, else $REMEM_DATA, else the user's cache folder."""
+    """The setting if given, else $REMEM_DATA, else the user's cache folder."""
     if settings.root is not None:
         return settings.root.expanduser()
     variable = os.environ.get("REMEM_DATA")
@@ -98,7 +110,7 @@ def data_root(settings: DataSettings) -> Path:
 
 
 def missing(name: str, what: str, root: Path) -> DamagedFileError:
-    """The error for a data set that is not below the data root."""
+    """The error for a data set whose files are not below the data root."""
     return DamagedFileError(
         f"{name}: no {what} below {root}; the data root is --data-root (setting data.root), "
         "else $REMEM_DATA, else the user's cache folder"
@@ -106,5 +118,5 @@ def missing(name: str, what: str, root: Path) -> DamagedFileError:
 
 
 def never_damaged(settings: DataSettings) -> list[str]:
-    """The check of data sets that come with the library."""
+    """The check of data sets that ship with the library: no problems."""
     return []

@@ -1,1 +1,1 @@
-"""Accuracy, forgetting, confusion: plain numpy on predictions."""
+"""Accuracy, forgetting and confusion, in numpy."""

@@ -1,4 +1,4 @@
-"""Accuracy in all its cuts, forgetting, nearest means and intervals: plain numpy on predictions (protocol 5)."""
+"""Accuracies, forgetting, nearest-mean classification and confidence intervals, in numpy (protocol 5)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,18 +10,18 @@ from remem.types import IntArray
 
 FloatArray = NDArray[np.float64]
 
-BLOCK = 2**14  # samples in float64 at a time
+BLOCK = 2**14  # samples converted to float64 at a time
 
 
 def accuracy(labels: IntArray, predicted: IntArray) -> float:
-    """The fraction of samples that are right."""
+    """The fraction of correct predictions."""
     if not len(labels):
-        raise ValueError("there are no samples to judge")
+        raise ValueError("there are no samples to evaluate")
     return float(np.mean(labels == predicted))
 
 
 def accuracy_by_phase(labels: IntArray, predicted: IntArray, phase_of_class: Mapping[int, int]) -> list[float]:
-    """Accuracy on the classes of every phase, from phase 0 to the last one that `labels` has."""
+    """Accuracy on the classes of each phase, from phase 0 to the last phase in `labels`."""
     phases = np.array([phase_of_class[label] for label in labels.tolist()], np.int64)
     return [accuracy(labels[phases == p], predicted[phases == p]) for p in range(int(phases.max()) + 1)]
 
@@ -34,13 +34,13 @@ def accuracy_per_class(labels: IntArray, predicted: IntArray) -> dict[int, float
 
 
 def old_new_accuracy(labels: IntArray, predicted: IntArray, old_classes: int) -> tuple[float | None, float]:
-    """Accuracy on the first `old_classes` classes (None in phase 0) and on those that just came."""
+    """Accuracy on the first `old_classes` classes (None in phase 0) and on the new classes."""
     old = labels < old_classes
     return accuracy(labels[old], predicted[old]) if old_classes else None, accuracy(labels[~old], predicted[~old])
 
 
 def confusion(labels: IntArray, predicted: IntArray, classes: int) -> IntArray:
-    """How often class (row) was called class (column); (classes, classes)."""
+    """The confusion matrix (classes, classes): rows are true classes, columns are predictions."""
     cells = np.bincount(labels * classes + predicted, minlength=classes * classes)
     return cells.reshape(classes, classes).astype(np.int64)
 
@@ -63,7 +63,7 @@ def class_means(
     classes: Sequence[int],
     mirrored: NDArray[np.floating] | None = None,
 ) -> FloatArray:
-    """Unit-length means of unit features, in the order of `classes`; with `mirrored`, of both views of the samples."""
+    """Normalised means of unit features, in the order of `classes`; `mirrored` adds features of flipped images."""
     means = np.zeros((len(classes), features.shape[1]))
     for mean, label in zip(means, classes, strict=True):
         places = np.flatnonzero(labels == label)
@@ -75,7 +75,7 @@ def class_means(
 
 
 def nearest_mean(features: NDArray[np.floating], means: FloatArray) -> IntArray:
-    """The row of the nearest class mean for every sample; means have unit length, so the largest product is nearest."""
+    """The index of the nearest class mean of every sample; for unit means it has the largest inner product."""
     nearest = np.empty(len(features), np.int64)
     for start in range(0, len(features), BLOCK):
         scores: FloatArray = features[start : start + BLOCK].astype(np.float64) @ means.T  # (block, classes)
@@ -84,7 +84,7 @@ def nearest_mean(features: NDArray[np.floating], means: FloatArray) -> IntArray:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and half width of its 95 % interval by Student's t; a single value has no interval."""
+    """The mean and the half width of its 95 % confidence interval (Student's t); None for a single value."""
     n = len(values)
     mean = float(np.mean(values))
     if n < 2:

@@ -1,12 +1,11 @@
-"""From an action to whole-number quotas: feasible shares, the decision, who may hold how much (protocol 2.2-2.6)."""
+"""The arithmetic of allocation, exact in whole numbers: feasible shares, decisions and quotas (protocol 2.2-2.6)."""
 
 from collections.abc import Mapping, Sequence
 
+from remem.action import TENTHS, Action, Decision, State
 from remem.errors import InputError
 from remem.memory.budget import Budget, PhaseFacts
-from remem.types import Action, Allocation, Decision, Group, State
-
-TENTHS = range(1, 10)
+from remem.types import Allocation, Group
 
 
 def old_memory(budget: int, tenths: int) -> int:
@@ -20,7 +19,7 @@ def feasible_tenths(budget: int, *, old_classes: int, new_classes: int, arriving
     return tuple(t for t in TENTHS if t >= lowest and old_classes <= old_memory(budget, t) <= budget - new_classes)
 
 
-def outlook(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths: int) -> State:
+def make_state(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths: int) -> State:
     """What a policy sees before phase i >= 1 (protocol 2.1); `seen` are the classes of phases 0..i-1, by number.
 
     Whole numbers only: which states a scenario can bring is known without any training.
@@ -51,14 +50,12 @@ def decide(state: State, action: Action) -> Decision:
     if action.level2_tenths not in TENTHS:
         raise InputError(f"action: got level 2 of {action.level2_tenths} tenths, expected 1 to 9")
     level2 = action.level2_tenths / 10 if state.splits else None
-    if action.old_tenths is not None and action.old_total is None:
+    if action.old_total is None:
         return _decide_share(state, action.old_tenths, level2)
-    if action.old_total is not None and action.old_tenths is None:
-        old_total = _within_floors(state, action.old_total)
-        tenths = _nearest_tenth(old_total, state.budget)
-        clamped = old_total != action.old_total
-        return Decision(old_total, old_total / state.budget, tenths, None, level2, clamped)
-    raise InputError(f"action: got {action}, expected either old_tenths or old_total")
+    old_total = _within_floors(state, action.old_total)
+    tenths = _nearest_tenth(old_total, state.budget)
+    clamped = old_total != action.old_total
+    return Decision(old_total, old_total / state.budget, tenths, None, level2, clamped)
 
 
 def _decide_share(state: State, wanted: int, level2: float | None) -> Decision:

@@ -1,1 +1,1 @@
-"""Methods: each a list of Stages for the one training loop in learner.py."""
+"""Learning methods: each defines its loss and the Stages that the training loop runs."""

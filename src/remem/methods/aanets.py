@@ -1,4 +1,4 @@
-"""`*-aanets`: adaptive aggregation networks (Liu et al., CVPR 2021) around any other method."""
+"""`*-aanets`: adaptive aggregation networks (Liu et al., CVPR 2021), which wrap another method."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,26 +11,26 @@ from torch import Tensor
 from remem.methods.icarl import Icarl, IcarlSettings
 from remem.methods.losses import classify
 from remem.methods.lucir import Lucir, LucirSettings
-from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
 from remem.methods.podnet import Podnet, PodnetSettings
-from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.stage import Losses, Objective, ParameterGroup, Stage
-from remem.nets.contract import Output
+from remem.nets.base import Output
 from remem.nets.network import Network
 from remem.nets.two_branch import TwoBranch
 from remem.types import Samples
 
 
 class AANets(Method):
-    """Another method on a two-branch network; the mixture is learned on balanced data after every epoch."""
+    """Trains another method on a two-branch network and learns the branch weights on balanced data every epoch."""
 
-    def __init__(self, inner: Method, mixture_rate: float) -> None:
+    def __init__(self, inner: Method, mixture_lr: float) -> None:
         self._inner = inner
-        self._mixture_rate = mixture_rate
-        self.head, self.readout, self.regime = inner.head, inner.readout, inner.regime
+        self._mixture_lr = mixture_lr
+        self.head, self.readout, self.replay = inner.head, inner.readout, inner.replay
 
     def expand(self, network: Network) -> None:
-        """Before phase 1 both branches start as the network of phase 0; they are never merged again."""
+        """Before phase 1, both branches start as copies of the phase-0 network; they are never merged."""
         network.backbone = TwoBranch(network.backbone)
 
     def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
@@ -40,7 +40,7 @@ class AANets(Method):
         return self._inner.objective(facts, network)
 
     def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
-        """All that the inner method trains but the weights of the mixture, which belong to the upper level."""
+        """The inner method's parameters without the branch weights, which only the upper level trains."""
         return tuple(_without_mixture(part, network) for part in self._inner.groups(facts, network))
 
     def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
@@ -55,9 +55,9 @@ class AANets(Method):
         return replace(self._inner.balanced(main, network, samples, settings), after_epoch=None)
 
     def _mixture_stage(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> Stage | None:
-        """The upper level: cross-entropy on balanced data, batch norm frozen, nothing but the mixture moves."""
-        if self._mixture_rate == 0:
-            return None  # both branches count half, as in the released POD-AANets
+        """The upper level: cross-entropy on balanced data; trains only the branch weights, batch norm is frozen."""
+        if self._mixture_lr == 0:
+            return None  # both branches keep weight 0.5, as in the released POD-AANets
         backbone = network.backbone
         assert isinstance(backbone, TwoBranch)
         return Stage(
@@ -66,14 +66,14 @@ class AANets(Method):
             objective=_classify_only,
             groups=(ParameterGroup((backbone.weights,), weight_decay=0.0),),
             epochs=train.epochs_of(facts.index),
-            rate=self._mixture_rate,
+            lr=self._mixture_lr,
             schedule=train.schedule,
             updates_statistics=False,
         )
 
 
 def balanced_at_random(facts: PhaseFacts, held: Samples) -> Samples:
-    """All exemplars, and of every new class as many as an old class has on average (at least one)."""
+    """All exemplars, and for each new class as many random samples as an old class has on average (at least one)."""
     old, new = held.of(range(facts.old_classes)), held.of(facts.new_labels)
     quota = max(1, len(old) // facts.old_classes)
     rng = facts.streams.numpy(facts.index, "mixture")
@@ -94,19 +94,20 @@ def _without_mixture(part: ParameterGroup, network: Network) -> ParameterGroup:
 
 
 def _build(settings: Any, inner: type[Any]) -> Method:
-    return AANets(inner(settings), settings.mixture_rate)
+    return AANets(inner(settings), settings.mixture_lr)
 
 
-def _register(name: str, summary: str, settings: type[MethodSettings], inner: type[Method]) -> None:
+def _entry(name: str, summary: str, settings: type[MethodSettings], inner: type[Method]) -> MethodEntry:
+    """The entry of `inner` on two branches; its settings are the inner method's and `mixture_lr`."""
     fields: dict[str, Any] = {
         "name": (str, name),
-        "mixture_rate": (Annotated[float, Field(ge=0)], 0.001),  # 0 keeps both branches at a half
+        "mixture_lr": (Annotated[float, Field(ge=0)], 0.001),  # 0 keeps both branches at a half
     }
     own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)
     core = str(settings.model_fields["name"].default)
-    METHODS.add(name, MethodEntry(summary, own, partial(_build, inner=inner), core))
+    return MethodEntry(summary, own, partial(_build, inner=inner), core)
 
 
-_register("icarl-aanets", "icarl on two branches (Liu et al.)", IcarlSettings, Icarl)
-_register("lucir-aanets", "lucir on two branches (Liu et al.)", LucirSettings, Lucir)
-_register("pod-aanets", "podnet on two branches (Liu et al.)", PodnetSettings, Podnet)
+ICARL_AANETS = _entry("icarl-aanets", "icarl on two branches (Liu et al.)", IcarlSettings, Icarl)
+LUCIR_AANETS = _entry("lucir-aanets", "lucir on two branches (Liu et al.)", LucirSettings, Lucir)
+POD_AANETS = _entry("pod-aanets", "podnet on two branches (Liu et al.)", PodnetSettings, Podnet)

@@ -1,4 +1,4 @@
-"""The two levels of Mnemonics (Liu et al., CVPR 2020): steps on exemplars, judged on other data, differentiable."""
+"""The bilevel problem of Mnemonics (Liu et al., CVPR 2020): a differentiable loss of models trained on exemplars."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,15 +11,13 @@ Forward = Callable[[Weights, Tensor], Tensor]
 """(weights, inputs) -> logits."""
 
 
-def trained_on(
-    forward: Forward, weights: Weights, inputs: Tensor, labels: Tensor, *, rate: float, steps: int
-) -> Weights:
-    """The temporary model: plain gradient steps on exemplars, through which gradients flow back to the exemplars."""
+def trained_on(forward: Forward, weights: Weights, inputs: Tensor, labels: Tensor, *, lr: float, steps: int) -> Weights:
+    """The inner level: weights after gradient steps on exemplars, differentiable with respect to the exemplars."""
     names, values = list(weights), list(weights.values())
     for _ in range(steps):
         loss = F.cross_entropy(forward(dict(zip(names, values, strict=True)), inputs), labels)
-        slopes = torch.autograd.grad(loss, values, create_graph=True)
-        values = [value - rate * slope for value, slope in zip(values, slopes, strict=True)]
+        grads = torch.autograd.grad(loss, values, create_graph=True)
+        values = [value - lr * grad for value, grad in zip(values, grads, strict=True)]
     return dict(zip(names, values, strict=True))
 
 
@@ -27,12 +25,12 @@ def outer_loss(
     forward: Forward,
     weights: Weights,
     exemplars: tuple[Tensor, Tensor],
-    judges: tuple[Tensor, Tensor],
+    targets: tuple[Tensor, Tensor],
     *,
-    rate: float,
+    lr: float,
     steps: int,
 ) -> Tensor:
-    """How well a model that was trained on the exemplars recognises the judging samples."""
-    learned = trained_on(forward, weights, *exemplars, rate=rate, steps=steps)
-    inputs, labels = judges
+    """The outer level: cross-entropy on the target samples of a model trained on the exemplars."""
+    learned = trained_on(forward, weights, *exemplars, lr=lr, steps=steps)
+    inputs, labels = targets
     return F.cross_entropy(forward(learned, inputs), labels)

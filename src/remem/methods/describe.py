@@ -1,4 +1,4 @@
-"""Features and logits of many samples under a network in evaluation mode: for selection, means and judging."""
+"""Features and logits of many samples, computed in evaluation mode; for selection, class means and evaluation."""
 
 import os
 import tempfile
@@ -12,24 +12,24 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from remem.data.augment import AugmentPlan, plain
-from remem.data.batches import batches, prefetched, share
+from remem.data.batches import batches, prefetched, shard
 from remem.nets.network import Network
 from remem.types import Reader, Samples
 
-LARGEST = 2**24  # bytes of a table in memory
-CHUNK = 256  # fixed: the size of a batch can change the last bit of a result
+LARGEST = 2**24  # bytes; larger tables are stored in a temporary file
+CHUNK = 256  # samples per batch; fixed, since the batch size can change the last bit of a result
 
 
 class Described(NamedTuple):
-    """What a network says of samples."""
+    """Features and logits of samples under a network."""
 
     features: NDArray[np.float32]  # (n, d)
     logits: NDArray[np.float32]  # (n, C)
 
 
 @contextmanager
-def judging(network: Network) -> Iterator[None]:
-    """Evaluation mode without gradients, and back to the mode before."""
+def evaluating(network: Network) -> Iterator[None]:
+    """Switches to evaluation mode without gradients and restores the previous mode."""
     before = network.training
     network.eval()
     try:
@@ -42,17 +42,17 @@ def judging(network: Network) -> Iterator[None]:
 def describe(
     network: Network, reader: Reader, samples: Samples, *, plan: AugmentPlan, fabric: Fabric, mirrored: bool = False
 ) -> Described:
-    """One pass over samples with the evaluation transform; `mirrored` flips every image left to right.
+    """One pass over samples with the evaluation transform; `mirrored` flips every image horizontally.
 
-    Several processes share the chunks, so all of them must call this; each gets the whole answer.
+    Several processes divide the work, so all of them must call this; each gets the complete result.
     """
     features = table(len(samples), network.backbone.width)
     logits = table(len(samples), network.head.classes)
     chunks = list(batches(samples, CHUNK, None))
-    mine = share(len(chunks), fabric.global_rank, fabric.world_size)
-    start = sum(map(len, chunks[: mine.start]))
-    with judging(network), fabric.autocast():
-        for values, _ in prefetched(reader, chunks[mine]):
+    own = shard(len(chunks), fabric.global_rank, fabric.world_size)
+    start = sum(map(len, chunks[: own.start]))
+    with evaluating(network), fabric.autocast():
+        for values, _ in prefetched(reader, chunks[own]):
             inputs = plain(fabric.to_device(torch.from_numpy(values)), plan)
             output = network(inputs.flip(-1) if mirrored else inputs)
             stop = start + len(values)
@@ -63,17 +63,17 @@ def describe(
 
 
 def table(rows: int, columns: int) -> NDArray[np.float32]:
-    """Zeros; a large table lies in a file without a name, so that memory does not grow with the data."""
+    """An array of zeros; a large one is mapped to an unnamed temporary file, to bound memory use."""
     size = 4 * rows * columns
     if size > LARGEST and hasattr(os, "posix_fallocate"):
         with suppress(OSError), tempfile.TemporaryFile() as file:
-            os.posix_fallocate(file.fileno(), 0, size)  # a full disk raises here, and would end the process later
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk raises here; later it would kill the process
             return np.memmap(file, np.float32, "r+", shape=(rows, columns))
     return np.zeros((rows, columns), np.float32)
 
 
 def _joined(values: NDArray[np.float32], fabric: Fabric) -> NDArray[np.float32]:
-    """Every process has filled its own rows and left zeros elsewhere, so the sum is exact."""
+    """Adds up the tables of all processes; exact, since each process fills its own rows and leaves zeros elsewhere."""
     if fabric.world_size == 1:
         return values
     total: Any = fabric.all_reduce(fabric.to_device(torch.from_numpy(values)), reduce_op="sum")

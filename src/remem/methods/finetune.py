@@ -1,11 +1,12 @@
-"""`finetune`: plain cross-entropy on what is held; without replay the lower line of every table."""
+"""`finetune`: cross-entropy on the held samples; without replay, the lower bound in every table."""
 
 from torch import Tensor
 
 from remem.methods.losses import classify
-from remem.methods.method import METHODS, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.method import Method, MethodEntry, PhaseFacts
+from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
-from remem.nets.contract import Output
+from remem.nets.base import Output
 from remem.nets.network import Network
 
 
@@ -17,12 +18,12 @@ class FinetuneMethodSettings(MethodSettings):
 
 
 class Finetune(Method):
-    """Cross-entropy and nothing else."""
+    """Cross-entropy only."""
 
     asks_teacher = False
 
     def __init__(self, settings: FinetuneMethodSettings) -> None:
-        self.regime = "budget" if settings.replay else "none"
+        self.replay = "budget" if settings.replay else "none"
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
@@ -31,9 +32,6 @@ class Finetune(Method):
         return losses
 
 
-METHODS.add(
-    "finetune",
-    MethodEntry(
-        "cross-entropy on what is held; method.replay=false is the lower line", FinetuneMethodSettings, Finetune
-    ),
+ENTRY = MethodEntry(
+    "cross-entropy on the held samples; method.replay=false gives the lower bound", FinetuneMethodSettings, Finetune
 )

@@ -1,4 +1,4 @@
-"""`icarl`: distillation and nearest-mean readout (Rebuffi et al.), softmax as in the paper's tables or sigmoid."""
+"""`icarl`: distillation and nearest-mean readout (Rebuffi et al.); softmax as in the RMM tables, or sigmoid."""
 
 from typing import Literal
 
@@ -6,11 +6,12 @@ from pydantic import Field
 from torch import Tensor
 
 from remem.methods.losses import classify, distil, sigmoid_targets
-from remem.methods.method import METHODS, Method, MethodEntry, MethodSettings, PhaseFacts, Readout
+from remem.methods.method import Method, MethodEntry, PhaseFacts, Readout
+from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
-from remem.nets.contract import Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import Network
+from remem.nets.settings import HeadSettings
 
 
 class IcarlSettings(MethodSettings):
@@ -24,7 +25,7 @@ class IcarlSettings(MethodSettings):
 
 
 class Icarl(Method):
-    """Classification and distillation losses on exemplars and new data; classes by their nearest mean."""
+    """Classification and distillation on exemplars and new data; predicts the class with the nearest mean."""
 
     readout: Readout = "nme"
 
@@ -47,4 +48,4 @@ class Icarl(Method):
         return sigmoid if settings.loss == "sigmoid" else softmax
 
 
-METHODS.add("icarl", MethodEntry("cross-entropy and distillation, nearest-mean readout", IcarlSettings, Icarl))
+ENTRY = MethodEntry("cross-entropy and distillation, nearest-mean readout", IcarlSettings, Icarl)

@@ -1,4 +1,4 @@
-"""Imprinting: rows of new classes that start at the mean of their unit features (LUCIR, section 3.1)."""
+"""Imprinting: initialises the head's rows of new classes with their mean features (LUCIR, section 3.1)."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from remem.types import Samples
 
 
 def imprint_means(network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
-    """Every new row points at its class's mean and is as long as the old rows are on average. Not in phase 0."""
+    """Sets every new row to its class mean, scaled to the average norm of the old rows. No effect in phase 0."""
     if facts.index == 0:
         return
     new = held.of(facts.new_labels)

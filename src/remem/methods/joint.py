@@ -1,7 +1,8 @@
-"""`joint`: all data of all seen classes in every phase, from fresh weights. The upper line, not a competitor."""
+"""`joint`: trains on all data of all seen classes in every phase, from new weights. An upper bound."""
 
 from remem.methods.finetune import Finetune, FinetuneMethodSettings
-from remem.methods.method import METHODS, MethodEntry, MethodSettings
+from remem.methods.method import MethodEntry
+from remem.methods.settings import MethodSettings
 
 
 class JointSettings(MethodSettings):
@@ -11,12 +12,12 @@ class JointSettings(MethodSettings):
 
 
 class Joint(Finetune):
-    """Cross-entropy on everything; it holds more than any budget, and every output says so."""
+    """Cross-entropy on all data; it exceeds any budget, and every output labels it an oracle."""
 
     def __init__(self, settings: JointSettings) -> None:
         super().__init__(FinetuneMethodSettings())
-        self.regime = "all"
+        self.replay = "all"
         self.restarts = True
 
 
-METHODS.add("joint", MethodEntry("all data of all seen classes: the upper line (oracle)", JointSettings, Joint))
+ENTRY = MethodEntry("all data of all seen classes: the upper bound (oracle)", JointSettings, Joint)

@@ -1,4 +1,4 @@
-"""The learner: one network through all phases. Grows it, keeps its teacher, and runs the method's Stages."""
+"""The learner: grows one network over all phases, keeps its teacher, and runs the method's Stages."""
 
 import copy
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from torch import Tensor
 from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
 from remem.methods.describe import CHUNK, Described, describe
-from remem.methods.loop import Workshop, run_stage
+from remem.methods.loop import TrainContext, run_stage
 from remem.methods.method import Exemplars, Method, PhaseFacts
 from remem.methods.settings import FinetuneSettings
 from remem.nets.network import Network
@@ -21,32 +21,32 @@ from remem.types import IntArray, Phase, Reader, Samples, Values
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What a learner is made of: network, method, fine-tuning, and how new samples are ranked for it."""
+class LearnerSpec:
+    """The parts of a learner: network, method, fine-tuning, and the ranking of samples."""
 
-    build: Callable[[int], Network]  # seed of the weights -> a network with no class yet
-    measures: bool  # whether mean and deviation of the inputs are measured on phase 0
+    build: Callable[[int], Network]  # seed of the weights -> a network without classes
+    measures: bool  # whether mean and standard deviation of the inputs are measured on phase 0
     method: Method
     finetune: FinetuneSettings
     rank: Rank
 
 
 class Learner:
-    """Trains on what is held and describes samples; all that it keeps between phases is its network."""
+    """Trains on the held samples and describes samples; its only state between phases is the network."""
 
-    def __init__(self, recipe: Recipe, shop: Workshop) -> None:
-        self._recipe = recipe
-        self._shop = shop
+    def __init__(self, spec: LearnerSpec, context: TrainContext) -> None:
+        self._spec = spec
+        self._context = context
         self._network: Network | None = None
 
     @property
     def method(self) -> Method:
-        return self._recipe.method
+        return self._spec.method
 
     @property
     def mirrors(self) -> bool:
-        """Whether a mirror image of a sample shows the same class."""
-        return self._shop.plan.flip
+        """Whether a flipped image has the same class."""
+        return self._context.plan.flip
 
     @property
     def network(self) -> Network:
@@ -54,9 +54,9 @@ class Learner:
         return self._network
 
     def fit(self, phase: Phase, held: Samples, reader: Reader) -> None:
-        """Trains phase i on what is held, starting from the model of phase i-1 (Algorithm 1, line 18)."""
-        method, finetune, teacher = self.method, self._recipe.finetune, None
-        facts = PhaseFacts(phase.index, phase.classes[0], len(phase.classes), self._shop.streams)
+        """Trains phase i on the held samples, starting from the model of phase i-1 (Algorithm 1, line 18)."""
+        method, finetune, teacher = self.method, self._spec.finetune, None
+        facts = PhaseFacts(phase.index, phase.classes[0], len(phase.classes), self._context.streams)
         if phase.index == 0 or method.restarts:
             self._adopt(self._fresh(facts, held, reader))
         else:
@@ -66,25 +66,25 @@ class Learner:
             self.network.head.grow(facts.new_classes, self._generator(phase.index, "head"))
         network = self.network
         method.begin(network, facts, held, lambda samples: self.describe(reader, samples))
-        stages = method.stages(facts, network, held, self._shop.settings)
+        stages = method.stages(facts, network, held, self._context.settings)
         for stage in stages:
-            run_stage(stage, network, reader, self._shop, phase=phase.index, teacher=teacher)
-        if phase.index > 0 and method.regime == "budget" and finetune.epochs > 0:
+            run_stage(stage, network, reader, self._context, phase=phase.index, teacher=teacher)
+        if phase.index > 0 and method.replay == "budget" and finetune.epochs > 0:
             balanced = method.balanced(stages[0], network, self._balance(phase, held, reader), finetune)
-            run_stage(balanced, network, reader, self._shop, phase=phase.index, teacher=teacher)
+            run_stage(balanced, network, reader, self._context, phase=phase.index, teacher=teacher)
 
     def describe(self, reader: Reader, samples: Samples, *, mirrored: bool = False) -> Described:
         """Features and logits under the evaluation transform."""
-        shop = self._shop
-        return describe(self.network, reader, samples, plan=shop.plan, fabric=shop.fabric, mirrored=mirrored)
+        context = self._context
+        return describe(self.network, reader, samples, plan=context.plan, fabric=context.fabric, mirrored=mirrored)
 
     def rank(self, reader: Reader, held: Samples, phase: int, purpose: str) -> tuple[Described, dict[int, IntArray]]:
-        """What the network says of samples, and by class the positions of its samples, best first by the selection."""
+        """Features and logits of samples, and for each class the positions of its samples, best first."""
         described = self.describe(reader, held)
         labels = np.unique(held.labels)
         groups = [np.flatnonzero(held.labels == label) for label in labels]
-        rng = self._shop.streams.numpy(phase, purpose)
-        ranking = self._recipe.rank(described.features, groups, rng, torch.get_num_threads())
+        rng = self._context.streams.numpy(phase, purpose)
+        ranking = self._spec.rank(described.features, groups, rng, torch.get_num_threads())
         orders = (np.searchsorted(group, best) for group, best in zip(groups, ranking, strict=True))
         return described, dict(zip(labels.tolist(), orders, strict=True))
 
@@ -97,52 +97,52 @@ class Learner:
         replace: Callable[[Samples, Values], IntArray],
         phase: int,
     ) -> None:
-        """The method gives exemplars better values, if it makes any; called before anything is freed."""
+        """Lets the method refine exemplars; called before samples are freed."""
         exemplars = Exemplars(
             kept_new,
             kept_old,
             latest,
             values=lambda samples: reader.read(samples.rows),
-            show=lambda values: plain(values, self._shop.plan),
+            show=lambda values: plain(values, self._context.plan),
             replace=replace,
         )
-        facts = PhaseFacts(phase, self.network.head.classes, 0, self._shop.streams)
+        facts = PhaseFacts(phase, self.network.head.classes, 0, self._context.streams)
         self.method.refine(self.network, exemplars, facts)
 
     def state(self) -> dict[str, Tensor]:
-        """A copy of the weights: all that a learner carries from one phase to the next."""
+        """A copy of the weights, the only state between phases."""
         return {name: value.detach().cpu().contiguous().clone() for name, value in self.network.state_dict().items()}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Takes over weights from `state()`, of any phase."""
-        network = self._recipe.build(0)
+        """Loads weights from `state()` of any phase."""
+        network = self._spec.build(0)
         if len(state["head.old"]):  # a model of phase 1 or later
             self.method.expand(network)
         network.restore(state)
         self._adopt(network)
 
     def _fresh(self, facts: PhaseFacts, held: Samples, reader: Reader) -> Network:
-        network = self._recipe.build(self._shop.streams.integer(facts.index, "weights"))
-        if self._recipe.measures:
+        network = self._spec.build(self._context.streams.integer(facts.index, "weights"))
+        if self._spec.measures:
             mean, deviation = measure(reader, held)
             network.normalise_by(torch.from_numpy(mean), torch.from_numpy(deviation))
         network.head.grow(facts.old_classes + facts.new_classes, self._generator(facts.index, "head"))
         return network
 
     def _adopt(self, network: Network) -> None:
-        # Channels last: pictures arrive so, and convolutions on a CPU run about a third faster.
+        # Channels last: inputs have this format, and convolutions on a CPU are about a third faster.
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._shop.fabric.to_device(network)
+        self._context.fabric.to_device(network)
         self._network = network
 
     def _freeze(self) -> Network:
-        """The teacher: the model of the phase before, which never changes again."""
+        """The teacher: a frozen copy of the previous phase's model."""
         teacher = copy.deepcopy(self.network)
         teacher.eval()
         return teacher.requires_grad_(False)
 
     def _balance(self, phase: Phase, held: Samples, reader: Reader) -> Samples:
-        """All old exemplars, and of each new class its best samples, as many as an old class has on average."""
+        """All old exemplars, and for each new class as many of its best samples as an old class has on average."""
         is_new = held.labels >= phase.classes[0]
         old_total, old_classes = int((~is_new).sum()), phase.classes[0]
         quota = (2 * old_total + old_classes) // (2 * old_classes)  # rounded half up
@@ -153,12 +153,12 @@ class Learner:
         return Samples(held.rows[chosen], held.labels[chosen])
 
     def _generator(self, phase: int, purpose: str) -> torch.Generator:
-        return torch.Generator().manual_seed(self._shop.streams.integer(phase, purpose))
+        return torch.Generator().manual_seed(self._context.streams.integer(phase, purpose))
 
 
 def measure(reader: Reader, samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and standard deviation per channel (images, 0..255) or per dimension (vectors), in one pass."""
-    # Sums of differences from one sample: a dimension that never varies gets a deviation of exactly 0.
+    # Sums of differences from one sample, so that a constant dimension has a deviation of exactly 0.
     first = reader.read(samples.rows[:1])
     origin = first.reshape(-1, first.shape[-1])[0].astype(np.float64)
     count, total, squares = 0, np.zeros_like(origin), np.zeros_like(origin)

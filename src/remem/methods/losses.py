@@ -1,4 +1,4 @@
-"""The terms of the methods' losses: pure functions of tensors, in float32, mean over the batch."""
+"""Loss terms of the methods: pure functions of float32 tensors, averaged over the batch."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ def classify(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def distil(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
-    """KL(teacher || student) over the teacher's classes at a temperature, without the factor T^2.
+    """KL(teacher || student) over the teacher's classes at a temperature T, without the factor T^2.
 
-    LUCIR and AANets multiply by T^2 x 0.25 with T = 2, which is 1; the soft cross-entropy of other code
-    differs by the teacher's entropy, a constant, so all three have the same gradient.
+    LUCIR and AANets multiply by T^2 x 0.25 with T = 2, which is 1. The soft cross-entropy of other code differs by the
+    teacher's entropy, a constant. All three have the same gradient.
     """
     old = teacher_logits.shape[1]
     log_student = F.log_softmax(logits[:, :old] / temperature, dim=1)  # (n, old)
@@ -25,9 +25,9 @@ def distil(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor
 
 
 def sigmoid_targets(logits: Tensor, labels: Tensor, teacher_logits: Tensor | None) -> Tensor:
-    """iCaRL's own loss (Alg. 3): binary cross-entropy, one-hot for new classes, the teacher's sigmoid for old ones.
+    """iCaRL's loss (Alg. 3): binary cross-entropy, one-hot targets for new classes, the teacher's sigmoid for old ones.
 
-    Exemplars keep no label of their own: in the columns of old classes the teacher's outputs are the target.
+    The labels of exemplars are not used: for old classes the teacher's outputs are the targets.
     """
     targets = F.one_hot(labels, logits.shape[1]).to(logits.dtype)  # (n, C)
     if teacher_logits is not None:
@@ -36,23 +36,23 @@ def sigmoid_targets(logits: Tensor, labels: Tensor, teacher_logits: Tensor | Non
 
 
 def less_forget(features: Tensor, teacher_features: Tensor) -> Tensor:
-    """1 - cosine of a sample's features under student and teacher (LUCIR's L_dis^G, PODNet's POD-flat)."""
+    """1 - cosine similarity of the student's and the teacher's features (LUCIR's L_dis^G, PODNet's POD-flat)."""
     return (1 - F.cosine_similarity(features, teacher_features)).mean()
 
 
 def rank_margin(scores: Tensor, labels: Tensor, old: int, *, margin: float, top: int) -> Tensor:
-    """LUCIR's inter-class separation: an exemplar's cosine exceeds its highest new-class cosines by a margin.
+    """LUCIR's inter-class separation: an exemplar's cosine should exceed its top new-class cosines by a margin.
 
-    Only samples of the `old` old classes count; without any the term is zero.
+    Only samples of the first `old` classes count; without any, the term is zero.
     """
-    mine = labels < old
-    rivals = scores[mine, old:].topk(min(top, scores.shape[1] - old), dim=1).values  # (m, top)
-    own = scores[mine].gather(1, labels[mine, None])  # (m, 1)
+    exemplars = labels < old
+    rivals = scores[exemplars, old:].topk(min(top, scores.shape[1] - old), dim=1).values  # (m, top)
+    own = scores[exemplars].gather(1, labels[exemplars, None])  # (m, 1)
     return F.relu(margin - own + rivals).sum() / max(1, rivals.numel())
 
 
 def pod_spatial(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Tensor:
-    """PODNet's pooled distillation: squared maps summed over width and over height, as unit vectors; mean of stages."""
+    """PODNet's pooled distillation: distance of squared maps summed over width and height, averaged over stages."""
     gaps = [
         torch.linalg.vector_norm(_pooled(m) - _pooled(t), dim=1).mean() for m, t in zip(maps, teacher_maps, strict=True)
     ]
@@ -65,14 +65,14 @@ def _pooled(maps: Tensor) -> Tensor:
 
 
 def nca(logits: Tensor, labels: Tensor, margin: Tensor) -> Tensor:
-    """PODNet's loss with a working margin: hinge of -log(exp(own - margin) / sum of the others); (n, C)."""
+    """PODNet's loss as in the paper: hinge of -log(exp(own - margin) / sum of the other classes); logits are (n, C)."""
     own = logits.gather(1, labels[:, None])[:, 0]
     others = logits.scatter(1, labels[:, None], float("-inf"))
     return F.relu(others.logsumexp(1) - (own - margin)).mean()
 
 
 def nca_as_shipped(logits: Tensor, labels: Tensor) -> Tensor:
-    """PODNet's loss as its code computes it: the margin cancels, and the own class counts as exp(0) in the sum."""
+    """PODNet's loss as in its code: the margin cancels out, and the true class enters the sum as exp(0)."""
     shifted = logits - logits.amax(1, keepdim=True)
     own = shifted.gather(1, labels[:, None])[:, 0]
     return (shifted.scatter(1, labels[:, None], 0.0).logsumexp(1) - own).mean()

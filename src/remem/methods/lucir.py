@@ -1,4 +1,4 @@
-"""`lucir`: a unified classifier by rebalancing (Hou et al., CVPR 2019): cosine head, less-forget, margin ranking."""
+"""`lucir`: cosine head, less-forget constraint and margin ranking loss (Hou et al., CVPR 2019)."""
 
 import math
 from dataclasses import replace
@@ -8,12 +8,12 @@ from torch import Tensor
 
 from remem.methods.imprint import imprint_means
 from remem.methods.losses import classify, less_forget, rank_margin
-from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
-from remem.methods.settings import TrainSettings
+from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
+from remem.methods.settings import MethodSettings, TrainSettings
 from remem.methods.stage import Losses, Objective, ParameterGroup, Stage, group
-from remem.nets.contract import Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import Network
+from remem.nets.settings import HeadSettings
 from remem.types import Samples
 
 
@@ -29,7 +29,7 @@ class LucirSettings(MethodSettings):
 
 
 class Lucir(Method):
-    """Cross-entropy on scaled cosines, plus two terms that keep features and margins of old classes."""
+    """Cross-entropy on scaled cosines, plus terms that preserve the features and margins of old classes."""
 
     def __init__(self, settings: LucirSettings) -> None:
         self.head = HeadSettings(name="cosine", scale=settings.scale)
@@ -52,7 +52,7 @@ class Lucir(Method):
         return losses
 
     def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
-        """The margin is a mean over exemplars alone, and processes that share a batch have to know it."""
+        """`counted`: the margin loss is a mean over exemplars only, which processes that share a batch must know."""
         stages = super().stages(facts, network, held, train)
         return [replace(stage, counted={"margin": lambda labels: labels < facts.old_classes}) for stage in stages]
 
@@ -62,4 +62,4 @@ class Lucir(Method):
         return group(parameter for parameter in network.parameters() if id(parameter) not in kept)
 
 
-METHODS.add("lucir", MethodEntry("cosine head, less-forget and margin ranking (Hou et al.)", LucirSettings, Lucir))
+ENTRY = MethodEntry("cosine head, less-forget and margin ranking (Hou et al.)", LucirSettings, Lucir)

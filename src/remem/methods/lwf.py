@@ -1,4 +1,4 @@
-"""`lwf`: learning without forgetting (Li and Hoiem), with the replay that all rows of the paper's tables have."""
+"""`lwf`: learning without forgetting (Li and Hoiem), with replay as in the tables of the RMM paper."""
 
 from typing import Literal
 
@@ -6,15 +6,16 @@ from pydantic import Field
 from torch import Tensor
 
 from remem.methods.losses import classify, distil
-from remem.methods.method import METHODS, Method, MethodEntry, MethodSettings, PhaseFacts
+from remem.methods.method import Method, MethodEntry, PhaseFacts
+from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
-from remem.nets.contract import Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import Network
+from remem.nets.settings import HeadSettings
 
 
 class LwfSettings(MethodSettings):
-    """Settings of `lwf`; the weight of the distillation depends on replay unless it is given."""
+    """Settings of `lwf`; the default weight of the distillation depends on `replay`."""
 
     name: str = "lwf"
     replay: bool = True
@@ -24,17 +25,17 @@ class LwfSettings(MethodSettings):
 
 
 class Lwf(Method):
-    """Cross-entropy and distillation of the old classes' outputs, read out by the network's own head."""
+    """Cross-entropy and distillation of the old classes' logits; predicts with the network's head."""
 
     def __init__(self, settings: LwfSettings) -> None:
-        self.regime = "budget" if settings.replay else "none"
+        self.replay = "budget" if settings.replay else "none"
         self.head = HeadSettings(name=settings.head)
         self._settings = settings
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         settings, old = self._settings, facts.old_classes
         weight = settings.weight if settings.weight is not None else (1.0 if settings.replay else 3.0)
-        # Without exemplars the old columns see no positive sample: the cross-entropy is over new classes alone.
+        # Without exemplars, old classes have no positive samples: the cross-entropy covers new classes only.
         first = 0 if settings.replay else old
 
         def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
@@ -46,4 +47,4 @@ class Lwf(Method):
         return losses
 
 
-METHODS.add("lwf", MethodEntry("cross-entropy and distillation, CNN readout", LwfSettings, Lwf))
+ENTRY = MethodEntry("cross-entropy and distillation, CNN readout", LwfSettings, Lwf)

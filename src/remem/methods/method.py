@@ -1,50 +1,44 @@
-"""What a method is: a head, a readout, and the Stages of a phase. Methods hold no weights and no data."""
+"""The base class of methods: a head, a readout and the Stages of a phase. Methods hold no weights and no data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
-from remem.methods.describe import Described
-from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.stage import Objective, ParameterGroup, Stage, whole
-from remem.nets.heads import HeadSettings
 from remem.nets.network import Network
-from remem.registry import Registry
+from remem.nets.settings import HeadSettings
 from remem.seeding import Streams
-from remem.settings import Settings
 from remem.types import IntArray, Samples, Values
 
-Describe = Callable[[Samples], Described]
-"""Features and logits of held samples under the current network, evaluation transform."""
+if TYPE_CHECKING:
+    from remem.methods.describe import Described
+
+Describe = Callable[[Samples], "Described"]
+"""Features and logits of held samples under the current network, with the evaluation transform."""
 
 Readout = Literal["cnn", "nme"]
-Regime = Literal["budget", "none", "all"]
-"""What of the past is held: a share of the budget, nothing (exemplar-free), or everything (the upper line)."""
-
-
-class MethodSettings(Settings):
-    """Settings that every method has."""
-
-    name: str = "icarl"
+Replay = Literal["budget", "none", "all"]
+"""Which old samples are kept: exemplars within the budget, none (exemplar-free), or all (the upper bound)."""
 
 
 @dataclass(frozen=True)
 class Exemplars:
-    """What is about to be kept, and all that is still held to judge it by."""
+    """The exemplars to keep, and functions to read and replace their values, before other samples are freed."""
 
-    kept_new: Samples  # of the phase that just ended, best first in every class
-    kept_old: Samples  # of all phases before it
-    latest: Samples  # everything held of the phase that just ended
+    kept_new: Samples  # from the latest phase, best first in every class
+    kept_old: Samples  # from all phases before it
+    latest: Samples  # all held samples of the latest phase
     values: Callable[[Samples], Values]  # as stored: (n, h, w, c) uint8 or (n, d) float32
     show: Callable[[Tensor], Tensor]  # stored values, also as floats -> inputs of the network
-    replace: Callable[[Samples, Values], IntArray]  # new values take the places of samples -> their row numbers
+    replace: Callable[[Samples, Values], IntArray]  # (samples, new values) -> row numbers of the new values
 
 
 @dataclass(frozen=True)
 class PhaseFacts:
-    """What a method may know about the phase that it plans."""
+    """What a method knows about a phase."""
 
     index: int
     old_classes: int
@@ -57,29 +51,30 @@ class PhaseFacts:
 
 
 class Method:
-    """Base of all methods: cross-entropy on what is held, one main stage, all parameters."""
+    """Base class; by default one main stage that trains all parameters on all held samples."""
 
     head: HeadSettings = HeadSettings(name="linear")
     readout: Readout = "cnn"
-    regime: Regime = "budget"
-    restarts: bool = False  # train every phase from fresh weights
-    asks_teacher: bool = True  # whether the loss looks at the model of the phase before
+    replay: Replay = "budget"
+    restarts: bool = False  # train every phase from new weights
+    asks_teacher: bool = True  # whether the loss uses the previous phase's model
 
     def expand(self, network: Network) -> None:
-        """Once, before phase 1 trains: a method may give the network more parts."""
+        """Called once, before phase 1 is trained: may add parts to the network."""
 
     def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
-        """After the head has grown and before training, e.g. to imprint the new rows."""
+        """Called after the head has grown and before training, e.g. to imprint the new rows."""
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
-        raise NotImplementedError  # every method has its own loss
+        """The loss of the main stage."""
+        raise NotImplementedError
 
     def groups(self, facts: PhaseFacts, network: Network) -> tuple[ParameterGroup, ...]:
-        """What the main stage trains."""
+        """The parameters that the main stage trains."""
         return whole(network)
 
     def stages(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> list[Stage]:
-        """The phase's training, in order; the balanced fine-tuning follows by itself."""
+        """The stages of a phase, in order; the learner adds the balanced fine-tuning."""
         first = facts.index == 0 or self.restarts
         return [
             Stage(
@@ -88,31 +83,28 @@ class Method:
                 objective=self.objective(facts, network),
                 groups=self.groups(facts, network),
                 epochs=train.epochs_of(0 if first else facts.index),
-                rate=train.rate if first else train.rate_later,
+                lr=train.lr if first else train.lr_later,
                 schedule=train.schedule,
                 needs_teacher=self.asks_teacher and facts.index > 0,
             )
         ]
 
     def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> None:
-        """Before the rest of a phase's samples is freed: better values for exemplars. Mnemonics alone does this."""
+        """Called before samples are freed: may replace the values of exemplars. Only Mnemonics does."""
 
     def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
-        """The balanced fine-tuning: the phase's loss at a tenth of its rate (protocol 2.7)."""
-        rate = main.rate * settings.rate_factor
+        """The balanced fine-tuning: the main stage's loss at a lower learning rate (protocol 2.7)."""
+        lr = main.lr * settings.lr_factor
         return replace(
-            main, name="balanced", samples=samples, epochs=settings.epochs, rate=rate, schedule=settings.schedule
+            main, name="balanced", samples=samples, epochs=settings.epochs, lr=lr, schedule=settings.schedule
         )
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A registered method: one line about it, its settings, and how it is made from them."""
+    """A registered method: a one-line summary, its settings class, and how to build it from settings."""
 
     summary: str
     settings: type[MethodSettings]
     build: Callable[..., Method]
-    core: str | None = None  # the method that is left of it where features are frozen; None: itself
-
-
-METHODS: Registry[MethodEntry] = Registry("method")
+    core: str | None = None  # the equivalent method for frozen features; None: itself

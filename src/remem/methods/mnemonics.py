@@ -1,4 +1,4 @@
-"""`mnemonics`: exemplars are parameters (Liu et al., CVPR 2020), refined by the bilevel programme of its paper."""
+"""`mnemonics`: treats exemplars as parameters and refines them by bilevel optimisation (Liu et al., CVPR 2020)."""
 
 import numpy as np
 import torch
@@ -9,19 +9,12 @@ from torch.func import functional_call
 from remem.methods.bilevel import Forward, Weights, outer_loss
 from remem.methods.imprint import imprint_means
 from remem.methods.losses import classify, distil
-from remem.methods.method import (
-    METHODS,
-    Describe,
-    Exemplars,
-    Method,
-    MethodEntry,
-    MethodSettings,
-    PhaseFacts,
-)
+from remem.methods.method import Describe, Exemplars, Method, MethodEntry, PhaseFacts
+from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
-from remem.nets.contract import Output
-from remem.nets.heads import HeadSettings
+from remem.nets.base import Output
 from remem.nets.network import Network
+from remem.nets.settings import HeadSettings
 from remem.nets.two_branch import stabilised
 from remem.types import Samples, Values
 
@@ -35,21 +28,21 @@ class MnemonicsSettings(MethodSettings):
     scale: float = Field(default=1.0, gt=0)  # of the cosines, at the start
     transfer: bool = True  # from phase 1 on, kernels of phase 0 are frozen up to one factor each
     refine_steps: int = Field(default=5, ge=0)  # of every exemplar; 0 keeps them as they are
-    refine_rate: float = Field(default=0.01, ge=0)  # of the pixels, on the scale 0..1
+    refine_lr: float = Field(default=0.01, ge=0)  # of the pixels, on the scale 0..1
     refine_batch: int = Field(default=128, ge=1)
-    inner_rate: float = Field(default=0.05, ge=0)
+    inner_lr: float = Field(default=0.05, ge=0)
     inner_steps: int = Field(default=2, ge=1)
 
 
 class Mnemonics(Method):
-    """Distillation on a cosine head; before samples are freed, those that stay are made to stand for them better."""
+    """Distillation with a cosine head; exemplars are optimised to represent the samples that will be freed."""
 
     def __init__(self, settings: MnemonicsSettings) -> None:
         self.head = HeadSettings(name="cosine", scale=settings.scale)
         self._settings = settings
 
     def expand(self, network: Network) -> None:
-        """Weight transfer: the kernels of phase 0 stay, their factors learn."""
+        """Weight transfer: the kernels of phase 0 are frozen, one factor per kernel is learned."""
         if self._settings.transfer:
             network.backbone.levels = stabilised(network.backbone.levels)
 
@@ -68,7 +61,7 @@ class Mnemonics(Method):
         return losses
 
     def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> None:
-        """New exemplars against what will be freed and all old ones; old ones in halves, judged on each other."""
+        """Refines the two halves of the old exemplars against each other, then new exemplars against all other data."""
         if self._settings.refine_steps == 0:
             return
         rng = facts.streams.numpy(facts.index, "refine")
@@ -77,47 +70,47 @@ class Mnemonics(Method):
         if len(other):
             one = self._adjust(network, one, other, exemplars, rng)
             other = self._adjust(network, other, one, exemplars, rng)
-        judges = one.with_(other).with_(without(exemplars.latest, exemplars.kept_new))
-        if len(judges):  # else nothing is freed, and there is nothing to stand for
-            self._adjust(network, exemplars.kept_new, judges, exemplars, rng)
+        targets = one.with_(other).with_(without(exemplars.latest, exemplars.kept_new))
+        if len(targets):  # otherwise nothing is freed, and there is nothing to refine against
+            self._adjust(network, exemplars.kept_new, targets, exemplars, rng)
 
     def _adjust(
-        self, network: Network, part: Samples, judges: Samples, exemplars: Exemplars, rng: np.random.Generator
+        self, network: Network, part: Samples, targets: Samples, exemplars: Exemplars, rng: np.random.Generator
     ) -> Samples:
-        """Some exemplars with better values, batch by batch: only one batch is there twice at any time."""
+        """Refines exemplars batch by batch, so that at most one batch exists in two versions at a time."""
         rows, order, size = part.rows.copy(), rng.permutation(len(part)), self._settings.refine_batch
         for start in range(0, len(part), size):
             places = order[start : start + size]
             batch = part.take(places)
-            rows[places] = exemplars.replace(batch, self._move(network, batch, judges, exemplars, rng))
+            rows[places] = exemplars.replace(batch, self._move(network, batch, targets, exemplars, rng))
         return Samples(rows, part.labels)
 
     def _move(
-        self, network: Network, batch: Samples, judges: Samples, exemplars: Exemplars, rng: np.random.Generator
+        self, network: Network, batch: Samples, targets: Samples, exemplars: Exemplars, rng: np.random.Generator
     ) -> Values:
-        """Moves the pixels of a batch so that a model trained on it recognises the judging samples."""
+        """Refines a batch: gradient steps that lower the loss on `targets` of a model trained on the batch."""
         settings, device = self._settings, network.mean.device
         stored = exemplars.values(batch)
-        pictures = stored.dtype == np.uint8
-        rate = settings.refine_rate * (255.0**2 if pictures else 1.0)  # a step on the scale 0..1, taken on 0..255
+        images = stored.dtype == np.uint8
+        lr = settings.refine_lr * (255.0**2 if images else 1.0)  # refine_lr is for values in 0..1, pixels are in 0..255
         forward, weights = as_function(network, exemplars)
         labels, values = torch.from_numpy(batch.labels).to(device), torch.from_numpy(stored).to(device).float()
         for _ in range(settings.refine_steps):
-            others = judges.take(rng.permutation(len(judges))[: settings.refine_batch])
-            seen = torch.from_numpy(exemplars.values(others)).to(device).float()
-            against = seen, torch.from_numpy(others.labels).to(device)
-            own = values.requires_grad_(True), labels
-            loss = outer_loss(forward, weights, own, against, rate=settings.inner_rate, steps=settings.inner_steps)
-            (slope,) = torch.autograd.grad(loss, values)
-            values = values.detach() - rate * slope
-            if pictures:
+            drawn = targets.take(rng.permutation(len(targets))[: settings.refine_batch])
+            inputs = torch.from_numpy(exemplars.values(drawn)).to(device).float()
+            outer = inputs, torch.from_numpy(drawn.labels).to(device)
+            inner = values.requires_grad_(True), labels
+            loss = outer_loss(forward, weights, inner, outer, lr=settings.inner_lr, steps=settings.inner_steps)
+            (grad,) = torch.autograd.grad(loss, values)
+            values = values.detach() - lr * grad
+            if images:
                 values = values.clamp(0, 255)
-        # Rounded, never cut off: a picture that no step moved comes back as it was.
-        return values.round().to(torch.uint8).cpu().numpy() if pictures else values.cpu().numpy()
+        # Rounded, not truncated: an unchanged image stays exactly as it was.
+        return values.round().to(torch.uint8).cpu().numpy() if images else values.cpu().numpy()
 
 
 def as_function(network: Network, exemplars: Exemplars) -> tuple[Forward, dict[str, Tensor]]:
-    """The network as a function of its weights, and those weights, free of their history."""
+    """The network as a function of its weights, and the weights, detached."""
     weights = {name: value.detach().requires_grad_(True) for name, value in network.named_parameters()}
 
     def forward(values: Weights, inputs: Tensor) -> Tensor:
@@ -132,13 +125,12 @@ def without(samples: Samples, others: Samples) -> Samples:
 
 
 def halves(samples: Samples) -> tuple[Samples, Samples]:
-    """Two halves with every class in both, as far as it has two: every other place of its ranking."""
+    """Splits every class by even and odd ranks into two halves."""
     starts = np.searchsorted(samples.labels, samples.labels)
     odd = (np.arange(len(samples)) - starts) % 2 == 1
     return samples.take(~odd), samples.take(odd)
 
 
-METHODS.add(
-    "mnemonics",
-    MethodEntry("exemplars refined by bilevel optimisation (Liu et al.)", MnemonicsSettings, Mnemonics, core="lucir"),
+ENTRY = MethodEntry(
+    "exemplars refined by bilevel optimisation (Liu et al.)", MnemonicsSettings, Mnemonics, core="lucir"
 )

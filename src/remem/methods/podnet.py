@@ -1,4 +1,4 @@
-"""`podnet`: pooled outputs distillation (Douillard et al., ECCV 2020) with the local similarity classifier."""
+"""`podnet`: pooled outputs distillation and the local similarity classifier (Douillard et al., ECCV 2020)."""
 
 import math
 from dataclasses import replace
@@ -13,12 +13,13 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from remem.methods.losses import less_forget, nca, nca_as_shipped, pod_spatial
-from remem.methods.method import METHODS, Describe, Method, MethodEntry, MethodSettings, PhaseFacts
-from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
+from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.stage import Losses, Objective, ParameterGroup, Stage, group
-from remem.nets.contract import Output
-from remem.nets.heads import Head, HeadSettings
+from remem.nets.base import Output
+from remem.nets.heads import Head
 from remem.nets.network import Network
+from remem.nets.settings import HeadSettings
 from remem.types import Samples
 
 
@@ -35,14 +36,14 @@ class PodnetSettings(MethodSettings):
 
 
 class Podnet(Method):
-    """NCA on local similarities; the maps of all stages and the features stay near the teacher's."""
+    """NCA loss on local similarities, plus distillation of the maps of all stages and of the features."""
 
     def __init__(self, settings: PodnetSettings) -> None:
         self.head = HeadSettings(name="proxies", proxies=settings.proxies)
         self._settings = settings
 
     def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
-        """Imprinting: a new class's proxies are the k-means centres of its unit features, as long as old proxies."""
+        """Imprinting: a new class's proxies are k-means centres of its features, scaled to the norm of old proxies."""
         if facts.index == 0:
             return
         new = held.of(facts.new_labels)
@@ -54,14 +55,14 @@ class Podnet(Method):
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         settings = self._settings
-        share = math.sqrt((facts.old_classes + facts.new_classes) / facts.new_classes)
+        factor = math.sqrt((facts.old_classes + facts.new_classes) / facts.new_classes)
 
         def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
             terms = {"nca": self._nca(output, labels, network.head)}
             if teacher is not None:
-                terms["flat"] = settings.flat * share * less_forget(output.features, teacher.features)
+                terms["flat"] = settings.flat * factor * less_forget(output.features, teacher.features)
                 if output.maps:
-                    terms["spatial"] = settings.spatial * share * pod_spatial(output.maps, teacher.maps)
+                    terms["spatial"] = settings.spatial * factor * pod_spatial(output.maps, teacher.maps)
             return terms
 
         return losses
@@ -74,7 +75,7 @@ class Podnet(Method):
         return [replace(stage, clamp=self._settings.clamp) for stage in super().stages(facts, network, held, train)]
 
     def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
-        """Only the proxies are tuned, old ones too; distillation gives them no gradient, so it is left out."""
+        """Trains only the proxies, old ones included; distillation gives them no gradient, so it is left out."""
         stage = super().balanced(main, network, samples, settings)
         head = network.head
 
@@ -96,7 +97,7 @@ def _scale(head: Head) -> Tensor:
 
 
 def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.float32]:
-    """K-means centres of one class's unit features; one with no more samples than proxies repeats them."""
+    """K-means centres of one class's unit features; a class with too few distinct samples repeats them."""
     distinct = np.unique(units, axis=0)
     if len(distinct) <= proxies:
         return distinct[np.arange(proxies) % len(distinct)]
@@ -104,4 +105,4 @@ def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArr
     return np.asarray(centres, dtype=np.float32)
 
 
-METHODS.add("podnet", MethodEntry("pooled distillation and proxies (Douillard et al.)", PodnetSettings, Podnet))
+ENTRY = MethodEntry("pooled distillation and proxies (Douillard et al.)", PodnetSettings, Podnet)

@@ -1,15 +1,15 @@
-"""Learning-rate schedules: the share of a stage that is done -> a factor of its peak rate. Pure functions."""
+"""Learning-rate schedules as pure functions: the factor of the peak learning rate at every step."""
 
 import math
 
 from remem.methods.settings import TrainSettings
 
-ONE_CYCLE_START = 1 / 25  # of the peak; the customary division at the start of a one-cycle schedule
+ONE_CYCLE_START = 1 / 25  # of the peak, as in torch
 ONE_CYCLE_END = 1e-4 / 25
 
 
-def rate_factor(schedule: str, settings: TrainSettings, *, step: int, steps: int, epoch: int, epochs: int) -> float:
-    """The factor for one optimiser step; `step` and `epoch` count from 0."""
+def lr_factor(schedule: str, settings: TrainSettings, *, step: int, steps: int, epoch: int, epochs: int) -> float:
+    """The factor of one optimiser step; `step` and `epoch` count from 0."""
     if schedule == "constant":
         return 1.0
     if schedule == "step":
@@ -20,7 +20,7 @@ def rate_factor(schedule: str, settings: TrainSettings, *, step: int, steps: int
 
 
 def _one_cycle(step: int, steps: int, warmup: float) -> float:
-    top = warmup * steps - 1  # the step that runs at the peak rate
+    top = warmup * steps - 1  # the step at the peak
     if step <= top:
         return _cosine(ONE_CYCLE_START, 1.0, step / top if top > 0 else 1.0)
     return _cosine(1.0, ONE_CYCLE_END, (step - top) / (steps - 1 - top))

@@ -1,4 +1,4 @@
-"""Settings of training and of the balanced fine-tuning; their defaults are the `small` preset."""
+"""Settings of methods, training and balanced fine-tuning; the defaults are the `small` preset."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,16 +10,22 @@ Schedule = Literal["constant", "step", "cosine", "one-cycle"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
+class MethodSettings(Settings):
+    """Settings that every method has."""
+
+    name: str = "icarl"
+
+
 class TrainSettings(Settings):
-    """How a phase is trained, whatever the method."""
+    """How a phase is trained, for all methods."""
 
     epochs: int = Field(default=15, ge=1)
     epochs_later: int | None = Field(default=None, ge=1)  # of phases 1..N; None: the same
     batch_size: int = Field(default=128, ge=2)
     optimizer: str = "sgd"  # any optimiser of torch.optim, by its name in lower case
     options: dict[str, Any] = Field(default_factory=dict)  # further arguments of an optimiser other than SGD
-    rate: float = Field(default=0.2, gt=0)  # peak learning rate of phase 0
-    rate_later: float = Field(default=0.1, gt=0)  # peak learning rate of phases 1..N
+    lr: float = Field(default=0.2, gt=0)  # peak learning rate of phase 0
+    lr_later: float = Field(default=0.1, gt=0)  # peak learning rate of phases 1..N
     momentum: float = Field(default=0.9, ge=0, lt=1)
     nesterov: bool = True
     weight_decay: float = Field(default=5e-4, ge=0)
@@ -41,8 +47,8 @@ class TrainSettings(Settings):
 
 
 class FinetuneSettings(Settings):
-    """The balanced fine-tuning that ends phases 1..N (protocol 2.7)."""
+    """The balanced fine-tuning at the end of phases 1..N (protocol 2.7)."""
 
     epochs: int = Field(default=20, ge=0)  # 0 switches it off
-    rate_factor: float = Field(default=0.1, gt=0)  # of the phase's peak rate
+    lr_factor: float = Field(default=0.1, gt=0)  # of the phase's peak rate
     schedule: Schedule = "constant"

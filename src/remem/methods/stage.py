@@ -1,4 +1,4 @@
-"""A Stage: one stretch of training for the shared loop. Methods are lists of these; the loop is in loop.py."""
+"""Stage: one run of the training loop. A method returns a list of stages; loop.py runs them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from remem.nets.contract import Output
+from remem.nets.base import Output
 from remem.types import IntArray, Samples
 
 Losses = dict[str, Tensor]
 Objective = Callable[[Output, Tensor, Output | None], Losses]
-"""(student's output, labels, teacher's output or None) -> named loss terms, which are added up."""
+"""(student's output, labels, teacher's output or None) -> named loss terms; the loss is their sum."""
 Marks = Callable[[IntArray], NDArray[np.bool_]]
-"""Labels of a batch -> which of its samples count."""
+"""Labels of a batch -> mask of the samples that count."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class ParameterGroup:
     """Parameters that share a learning rate."""
 
     parameters: tuple[torch.nn.Parameter, ...]
-    rate_scale: float = 1.0  # of the stage's rate
-    weight_decay: float | None = None  # None: the settings' own
+    lr_scale: float = 1.0  # factor of the stage's learning rate
+    weight_decay: float | None = None  # None: as in the settings
 
 
 def whole(module: torch.nn.Module) -> tuple[ParameterGroup, ...]:
@@ -38,17 +38,17 @@ def group(parameters: Iterable[torch.nn.Parameter]) -> tuple[ParameterGroup, ...
 
 @dataclass(frozen=True)
 class Stage:
-    """What the loop runs: samples, loss terms, parameters, epochs, schedule and batch-norm mode."""
+    """Samples, loss terms, parameters, epochs, schedule and batch-norm mode of one run of the loop."""
 
     name: str
     samples: Samples
     objective: Objective
     groups: tuple[ParameterGroup, ...]
     epochs: int
-    rate: float
+    lr: float
     schedule: str
     needs_teacher: bool = False
     updates_statistics: bool = True  # False keeps batch norm in evaluation mode
-    clamp: float | None = None  # bound of every element of every gradient
-    after_epoch: "Stage | None" = None  # a stage of as many epochs, one of which follows each of this one's
-    counted: Mapping[str, Marks] = field(default_factory=dict)  # loss terms that are means over a part of a batch
+    clamp: float | None = None  # clips every element of every gradient
+    after_epoch: "Stage | None" = None  # a stage with the same number of epochs; alternates with this one
+    counted: Mapping[str, Marks] = field(default_factory=dict)  # loss terms that average over part of a batch

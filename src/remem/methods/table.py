@@ -1,13 +1,20 @@
-"""The table of methods: importing it registers every method that ships."""
+"""Methods by name. Each line gives the import path of an entry, so a misspelt name is refused without loading torch."""
 
-import remem.methods.aanets
-import remem.methods.finetune
-import remem.methods.icarl
-import remem.methods.joint
-import remem.methods.lucir
-import remem.methods.lwf
-import remem.methods.mnemonics
-import remem.methods.podnet  # noqa: F401
-from remem.methods.method import METHODS
+from typing import TYPE_CHECKING
 
-__all__ = ["METHODS"]
+from remem.registry import Registry
+
+if TYPE_CHECKING:
+    from remem.methods.method import MethodEntry
+
+METHODS: "Registry[MethodEntry]" = Registry("method")
+METHODS.add_lazy("finetune", "remem.methods.finetune:ENTRY")
+METHODS.add_lazy("joint", "remem.methods.joint:ENTRY")
+METHODS.add_lazy("lwf", "remem.methods.lwf:ENTRY")
+METHODS.add_lazy("icarl", "remem.methods.icarl:ENTRY")
+METHODS.add_lazy("lucir", "remem.methods.lucir:ENTRY")
+METHODS.add_lazy("podnet", "remem.methods.podnet:ENTRY")
+METHODS.add_lazy("mnemonics", "remem.methods.mnemonics:ENTRY")
+METHODS.add_lazy("icarl-aanets", "remem.methods.aanets:ICARL_AANETS")
+METHODS.add_lazy("lucir-aanets", "remem.methods.aanets:LUCIR_AANETS")
+METHODS.add_lazy("pod-aanets", "remem.methods.aanets:POD_AANETS")

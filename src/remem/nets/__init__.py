@@ -1,1 +1,1 @@
-"""Backbones and heads that grow; every network returns features, maps, scores and logits from one forward."""
+"""Backbones, classification heads that grow, and the network that joins them in one forward pass."""

@@ -1,4 +1,4 @@
-"""Residual blocks, stages and the one convolutional backbone that all ResNet variants are settings of."""
+"""Residual blocks and the ResNet backbone; every ResNet variant is one `Variant`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,26 +7,25 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remem.nets.contract import Backbone
+from remem.nets.base import Backbone
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What tells one ResNet from another (methods sheet, section 8)."""
+    """The arguments that distinguish ResNets (methods.md 8); the defaults are those of LUCIR and AANets."""
 
     stem: Literal["3x3", "3x3-pool", "7x7-pool"]
     widths: tuple[int, ...]  # channels of each stage
     strides: tuple[int, ...]
     blocks: tuple[int, ...]
-    shortcut: Literal["conv", "pad"]
-    block_relu: bool  # after the additions inside a stage
-    stage_relu: bool  # after the last addition of every stage but the last
-    last_relu: bool  # before pooling
-    zero_residual: bool  # second batch norm of a block starts at 0, so that a block starts as its shortcut
+    shortcut: Literal["conv", "pad"] = "conv"
+    block_relu: bool = True  # after the additions inside a stage
+    stage_relu: bool = True  # after the last addition of every stage but the last
+    zero_residual: bool = False  # the second batch norm starts at 0, so that a block starts as its shortcut
 
 
 class PadShortcut(nn.Module):
-    """Shortcut without parameters: every stride-th pixel, zeros for the channels that are missing."""
+    """A shortcut without parameters: subsamples by `stride` and pads `missing` zero channels."""
 
     def __init__(self, missing: int, stride: int) -> None:
         super().__init__()
@@ -34,12 +33,12 @@ class PadShortcut(nn.Module):
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        # pooling one pixel instead of slicing: the gradient stays channels-last, a third less time per step on a CPU
+        # 1x1 pooling instead of slicing keeps the gradient channels-last: a third less time per step on a CPU
         return F.pad(F.avg_pool2d(x, 1, self.stride), (0, 0, 0, 0, 0, self.missing))
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; returns the sum before any ReLU."""
+    """Two 3x3 convolutions and a shortcut; returns their sum before any ReLU."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, shortcut: Literal["conv", "pad"]) -> None:
         super().__init__()
@@ -50,16 +49,16 @@ class Block(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if inputs != outputs or stride != 1:
             if shortcut == "conv":
-                # Every stride-th pixel first, then a convolution without stride: the same sums, but torch 2.13 on a CPU
-                # crashes in the backward pass of strided 1x1 convolutions with few channels on larger maps.
-                every = [nn.AvgPool2d(1, stride)] if stride > 1 else []
+                # Subsampling first gives the same sums as a strided convolution. On a CPU, torch 2.13 crashes in the
+                # backward pass of strided 1x1 convolutions with few channels on large maps.
+                subsample = [nn.AvgPool2d(1, stride)] if stride > 1 else []
                 conv = nn.Conv2d(inputs, outputs, 1, bias=False)
-                self.shortcut = nn.Sequential(*every, conv, nn.BatchNorm2d(outputs))
+                self.shortcut = nn.Sequential(*subsample, conv, nn.BatchNorm2d(outputs))
             else:
                 self.shortcut = PadShortcut(outputs - inputs, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        # In place where nobody looks at the value before: the same numbers from less memory, a twentieth of a step.
+        # In place where the old value is not needed: the same numbers with less memory, 5 % less time per step.
         branch = F.relu(self.norm1(self.conv1(x)), inplace=True)
         out: Tensor = self.norm2(self.conv2(branch))
         out += self.shortcut(x)
@@ -67,18 +66,18 @@ class Block(nn.Module):
 
 
 class Level(nn.Module):
-    """One stage, with the stem before it if it is the first: a pre-activation map in, a pre-activation map out."""
+    """One stage, preceded by the stem if it is the first; maps pre-activations to pre-activations."""
 
     def __init__(self, entry: nn.Module, blocks: Sequence[Block], block_relu: bool) -> None:
         super().__init__()
-        self.entry = entry  # the stem, or the ReLU that ends the stage before
+        self.entry = entry  # the stem, or the ReLU that ends the previous stage
         self.blocks = nn.ModuleList(blocks)
         self.block_relu = block_relu
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.entry(x)
         for position, block in enumerate(self.blocks):
-            # The last sum is the stage's map, which losses may look at; those before it are nobody's.
+            # In place is safe inside a stage: losses only see the sum of its last block.
             x = block(F.relu(x, inplace=True) if position and self.block_relu else x)
         return x
 
@@ -86,11 +85,11 @@ class Level(nn.Module):
 class ResNet(Backbone):
     """Levels of residual blocks and global average pooling."""
 
-    def __init__(self, variant: Variant, channels: int) -> None:
+    def __init__(self, variant: Variant, channels: int, *, last_relu: bool = False) -> None:
         super().__init__()
         self.width = variant.widths[-1]
         self.stage_relu = variant.stage_relu
-        self.last_relu = variant.last_relu
+        self.last_relu = last_relu  # before pooling
         self.levels = nn.ModuleList()
         entry: nn.Module = stem(variant.stem, channels, variant.widths[0])
         inputs = variant.widths[0]
@@ -105,13 +104,13 @@ class ResNet(Backbone):
         initialise(self, variant.zero_residual)
 
     def pool(self, x: Tensor) -> Tensor:
-        # float32 also under autocast: herding compares features near ties
+        # float32 also under autocast, because herding compares features near ties
         x = x.float()
         return F.avg_pool2d(F.relu(x) if self.last_relu else x, x.shape[2:]).flatten(1)
 
 
 def stem(kind: Literal["3x3", "3x3-pool", "7x7-pool"], channels: int, width: int) -> nn.Sequential:
-    """Image -> first map: convolution, batch norm, ReLU, and max pooling for large images."""
+    """Convolution, batch norm, ReLU, and max pooling for large images."""
     wide = kind == "7x7-pool"
     conv = nn.Conv2d(channels, width, 7 if wide else 3, 2 if wide else 1, 3 if wide else 1, bias=False)
     layers: list[nn.Module] = [conv, nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
@@ -121,7 +120,7 @@ def stem(kind: Literal["3x3", "3x3-pool", "7x7-pool"], channels: int, width: int
 
 
 def initialise(net: nn.Module, zero_residual: bool) -> None:
-    """Kaiming-normal convolutions (fan out); batch norms keep torch's 1 and 0 but for zeroed residual branches."""
+    """Kaiming-normal convolutions (fan out); `zero_residual` sets the second batch norm of every block to 0."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -1,30 +1,22 @@
-"""Classifiers over features: linear, cosine, and proxies with local similarity. Rows of old and new classes are two
-parameters, so that freezing the old embeddings is leaving a parameter out."""
+"""Classification heads: linear, cosine, and proxies with local similarity.
+
+Old and new classes have separate parameters, so a method freezes the old embeddings by not training that parameter.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
+from remem.nets.settings import HeadSettings
 from remem.registry import Registry
-from remem.settings import Settings
-
-
-class HeadSettings(Settings):
-    """Which classifier, and its constants."""
-
-    name: str = "cosine"
-    scale: float = 1.0  # initial value of the learned scale (sigma of LUCIR, eta of PODNet)
-    proxies: Annotated[int, Field(ge=1)] = 10  # per class
 
 
 class Head(nn.Module):
-    """Rows for classes of earlier phases (`old`) and of this phase (`new`), both (classes, *row shape)."""
+    """Weight rows of the classes of earlier phases (`old`) and of this phase (`new`), both (classes, *row shape)."""
 
     def __init__(self, row: tuple[int, ...]) -> None:
         super().__init__()
@@ -37,25 +29,25 @@ class Head(nn.Module):
         return len(self.old) + len(self.new)
 
     def old_parameters(self) -> list[nn.Parameter]:
-        """What belongs to earlier phases; a method that freezes old embeddings leaves these out."""
+        """The parameters of earlier phases; a method that freezes old embeddings does not train these."""
         return [self.old]
 
     def new_parameters(self) -> list[nn.Parameter]:
         return [self.new]
 
     def grow(self, new_classes: int, generator: torch.Generator) -> None:
-        """This phase's rows join the old ones; fresh rows come from the (CPU) generator, whatever the device."""
+        """Appends `new` to `old` and creates rows for new classes, drawn from a CPU generator on any device."""
         fresh = self.fresh(new_classes, generator)
         self.old = nn.Parameter(torch.cat((self.old, self.new)).detach())
         self.new = nn.Parameter(fresh.to(self.old))
 
     def grow_to(self, old: int, new: int) -> None:
-        """Rows of these sizes, to be filled by load_state_dict."""
+        """Resizes both parameters, to be filled by load_state_dict."""
         self.old = nn.Parameter(self.old.new_zeros(old, *self.row))
         self.new = nn.Parameter(self.old.new_zeros(new, *self.row))
 
     def imprint(self, rows: Tensor) -> None:
-        """Sets the rows of this phase's classes."""
+        """Sets the rows of the new classes."""
         if rows.shape != self.new.shape:
             raise ValueError(f"rows to imprint have shape {tuple(rows.shape)}, expected {tuple(self.new.shape)}")
         with torch.no_grad():
@@ -71,15 +63,15 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (n, d) -> scores and logits, both (n, C), in float32 whatever the autocast around."""
-        if not torch.is_autocast_enabled(features.device.type):  # entering the context costs as much as the head does
+        """Maps features (n, d) to scores and logits, both (n, C), in float32 even under autocast."""
+        if not torch.is_autocast_enabled(features.device.type):  # entering the context takes as long as the head
             return self.score(features.float())
         with torch.autocast(features.device.type, enabled=False):
             return self.score(features.float())
 
 
 class LinearHead(Head):
-    """Weight and bias; scores and logits are the same."""
+    """Weight and bias; scores equal logits."""
 
     def __init__(self, width: int) -> None:
         super().__init__((width,))
@@ -112,7 +104,7 @@ class LinearHead(Head):
 
 
 class CosineHead(Head):
-    """LUCIR's classifier: cosines as scores, one learned scale sigma for the logits."""
+    """LUCIR's classifier: scores are cosines, logits are scaled by one learned sigma."""
 
     def __init__(self, width: int, scale: float = 1.0) -> None:
         super().__init__((width,))
@@ -127,7 +119,7 @@ class CosineHead(Head):
 
 
 class ProxyHead(Head):
-    """PODNet's local similarity classifier: several proxies per class, a learned scale eta for the logits."""
+    """PODNet's local similarity classifier: several proxies per class, logits scaled by one learned eta."""
 
     def __init__(self, width: int, proxies: int = 10, scale: float = 1.0) -> None:
         super().__init__((proxies, width))
@@ -140,7 +132,7 @@ class ProxyHead(Head):
     def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
         proxies = F.normalize(self.rows(), dim=-1).flatten(0, 1)  # (C k, d)
         cosines = F.linear(F.normalize(features), proxies).unflatten(1, (self.classes, self.row[0]))
-        similarity = 2 * cosines - 2  # minus the squared distance of the two unit vectors
+        similarity = 2 * cosines - 2  # minus the squared distance of unit vectors
         scores = (similarity.softmax(dim=2) * similarity).sum(dim=2)
         return scores, self.scale.float() * scores
 
@@ -151,7 +143,7 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) ->
 
 @dataclass(frozen=True)
 class HeadEntry:
-    """A registered classifier; `build` takes the settings and the number of features, and holds no class yet."""
+    """A registered head; `build` takes the settings and the number of features and returns a head without classes."""
 
     summary: str
     build: Callable[[HeadSettings, int], Head]

@@ -1,12 +1,13 @@
-"""`identity`: features that were computed before; only a head learns on them."""
+"""`identity`: precomputed features, on which only the head is trained."""
 
 from torch import Tensor, nn
 
-from remem.nets.contract import BACKBONES, Backbone, BackboneEntry, NetSettings
+from remem.nets.base import Backbone, BackboneEntry
+from remem.nets.settings import NetSettings
 
 
 class Identity(Backbone):
-    """Vectors are their own features: no level, no weight."""
+    """Returns its input; has no levels and no weights."""
 
     stage_relu = False
 
@@ -23,9 +24,6 @@ def build(settings: NetSettings, shape: tuple[int, ...]) -> Backbone:
     return Identity(shape[0])
 
 
-BACKBONES.add(
-    "identity",
-    BackboneEntry(
-        summary="vectors as they are: only the head learns", takes="vectors", accepts=frozenset(), build=build
-    ),
+ENTRY = BackboneEntry(
+    summary="vectors as they are: only the head learns", takes="vectors", accepts=frozenset(), build=build
 )

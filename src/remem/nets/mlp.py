@@ -5,11 +5,12 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remem.nets.contract import BACKBONES, Backbone, BackboneEntry, NetSettings
+from remem.nets.base import Backbone, BackboneEntry
+from remem.nets.settings import NetSettings
 
 
 class MLP(Backbone):
-    """Linear layers with batch norm, ReLU between them; each layer is a level and returns its pre-activation."""
+    """Linear layers with batch norm and ReLU; every layer is a level and returns its pre-activation."""
 
     stage_relu = True
 
@@ -30,7 +31,7 @@ class MLP(Backbone):
 
 
 def build(settings: NetSettings, shape: tuple[int, ...]) -> Backbone:
-    """One hidden layer of 128 units and 64 features unless told otherwise."""
+    """By default one hidden layer of 128 units, and 64 features."""
     hidden = (128,) if settings.hidden is None else settings.hidden
     return MLP(
         (shape[0], *hidden, settings.width or 64),
@@ -39,12 +40,9 @@ def build(settings: NetSettings, shape: tuple[int, ...]) -> Backbone:
     )
 
 
-BACKBONES.add(
-    "mlp",
-    BackboneEntry(
-        summary="fully connected network for vectors; hidden layers, width and batch norm are settings",
-        takes="vectors",
-        accepts=frozenset({"hidden", "width", "batch_norm", "last_relu"}),
-        build=build,
-    ),
+ENTRY = BackboneEntry(
+    summary="fully connected network for vectors; hidden layers, width and batch norm are settings",
+    takes="vectors",
+    accepts=frozenset({"hidden", "width", "batch_norm", "last_relu"}),
+    build=build,
 )

@@ -1,4 +1,4 @@
-"""The whole network: normalisation, backbone and head in one `forward`, and how it is built from names or modules."""
+"""The network: normalisation, backbone and head in one `forward`; built from settings or from a user's module."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from remem.errors import InputError
-from remem.nets import identity, mlp, resnet18, resnet32, small  # noqa: F401  (they register the backbones)
-from remem.nets.contract import Backbone, Features, NetSettings, Output, build_backbone
-from remem.nets.heads import HEADS, Head, HeadSettings
+from remem.nets.backbones import build_backbone
+from remem.nets.base import Backbone, Features, Output
+from remem.nets.heads import HEADS, Head
+from remem.nets.settings import HeadSettings, NetSettings
 
 
 class Network(nn.Module):
-    """Raw samples in, everything a loss may want out: only `forward` runs under Fabric's autocast."""
+    """Maps raw samples to everything a loss may need in one `forward`, the only method under Fabric's autocast."""
 
     mean: Tensor  # (c,) on the scale 0..255, or (d,) for vectors
     std: Tensor
@@ -27,9 +28,9 @@ class Network(nn.Module):
         self.normalise_by(torch.tensor(mean), torch.tensor(std))
 
     def normalise_by(self, mean: Tensor, std: Tensor) -> None:
-        """What samples are shifted and divided by from now on."""
+        """Sets the mean and standard deviation that inputs are normalised with."""
         self.mean.copy_(mean)
-        # a dimension that never varies carries nothing; dividing by its 0 would make it nan
+        # a constant dimension has a deviation of 0; dividing by it would give NaN
         self.std.copy_(torch.where(std > 0, std, 1.0))
 
     def forward(self, x: Tensor) -> Output:
@@ -45,13 +46,13 @@ class Network(nn.Module):
         return (x - self.mean.view(-1, 1, 1)).div_(self.std.view(-1, 1, 1))
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Loads a state dict of any phase: the head takes the sizes that the state has."""
+        """Loads a state dict of any phase; the head takes its sizes from it."""
         self.head.grow_to(len(state["head.old"]), len(state["head.new"]))
         self.load_state_dict(state)
 
 
 class Adopted(Backbone):
-    """A user's own module as a backbone of one level; it sees normalised samples."""
+    """A user's module as a backbone with one level; its inputs are normalised."""
 
     stage_relu = False
 
@@ -69,21 +70,21 @@ class Adopted(Backbone):
 
 
 def adopt(module: nn.Module, shape: tuple[int, ...]) -> Backbone:
-    """A copy of a module that returns (n, d) or `Features`; one trial pass, on another copy, finds d."""
+    """Copies a module that returns (n, d) or `Features`; a trial forward pass on another copy determines d."""
     if isinstance(module, Backbone):
         return copy.deepcopy(module)
     name = type(module).__name__
-    size = (shape[-1], *shape[:-1])  # rows are (h, w, c), networks take (c, h, w); (d,) stays
+    size = (shape[-1], *shape[:-1])  # rows are (h, w, c), networks take (c, h, w); (d,) is unchanged
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             result = copy.deepcopy(module).cpu().eval()(torch.zeros(2, *size, device="cpu"))
-    except Exception as error:  # the module is the user's: it may raise anything
+    except Exception as error:  # a user's module can raise anything
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"backbone: {name} failed on an input of shape {(2, *size)}: {line}") from error
     vector = result.vector if isinstance(result, Features) else result
     if not isinstance(vector, Tensor) or vector.dim() != 2 or len(vector) != 2:
-        came = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
-        raise InputError(f"backbone: {name} returned {came} for 2 samples, expected a tensor of shape (2, d)")
+        returned = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
+        raise InputError(f"backbone: {name} returned {returned} for 2 samples, expected a tensor of shape (2, d)")
     return Adopted(copy.deepcopy(module), width=vector.shape[1])
 
 
@@ -96,9 +97,10 @@ def build_network(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Network:
-    """A network for rows of this shape, with no class yet. Equal seeds give equal weights; no global state changes.
+    """Builds a network without classes for rows of this shape.
 
-    Without `mean` and `std`, images are brought to [0, 1] and vectors stay as they are.
+    Equal seeds give equal weights, and torch's global generator is not changed. Without `mean` and `std`, images are
+    scaled to [0, 1] and vectors are not normalised.
     """
     channels = shape[-1]
     mean = (0.0,) * channels if mean is None else mean
@@ -107,6 +109,6 @@ def build_network(
         if len(values) != channels:
             raise InputError(f"{field}: {len(values)} values given, expected {channels} for rows of shape {shape}")
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would touch the accelerators' generators too
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the accelerators
         backbone = adopt(net, shape) if isinstance(net, nn.Module) else build_backbone(net, shape)
         return Network(backbone, HEADS[head.name].build(head, backbone.width), mean, std)

@@ -1,4 +1,4 @@
-"""AANets' network (Liu et al., CVPR 2021): a stable and a plastic branch, mixed at every residual level."""
+"""The backbone of AANets (Liu et al., CVPR 2021): a stable and a plastic branch, mixed at every residual level."""
 
 import copy
 
@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remem.nets.contract import Backbone, Features
+from remem.nets.base import Backbone, Features
 
 
 class Scaled(nn.Module):
-    """A layer whose kernels are frozen; one learned factor per kernel, 1 at the start."""
+    """A layer with frozen kernels and one learned factor per kernel, initially 1."""
 
     kernel: Tensor
     bias: Tensor | None
@@ -21,7 +21,7 @@ class Scaled(nn.Module):
         self.register_buffer("bias", None if layer.bias is None else layer.bias.detach().clone())
         kernels = layer.weight.shape[:2]
         self.factor = nn.Parameter(torch.ones(*kernels, *(1,) * (layer.weight.dim() - 2), device=layer.weight.device))
-        self._layer = (_frame(layer),)  # in a tuple, so that it is no submodule: it has no weights of its own
+        self._layer = (_without_weights(layer),)  # in a tuple, so that torch does not register it as a submodule
 
     def forward(self, x: Tensor) -> Tensor:
         layer, kernel = self._layer[0], self.kernel * self.factor
@@ -31,15 +31,15 @@ class Scaled(nn.Module):
         return out
 
 
-def _frame(layer: nn.Conv2d | nn.Linear) -> nn.Conv2d | nn.Linear:
-    """Stride, padding and the like without the weights."""
-    frame = copy.copy(layer)
-    frame._parameters = {"weight": None, "bias": None}
-    return frame
+def _without_weights(layer: nn.Conv2d | nn.Linear) -> nn.Conv2d | nn.Linear:
+    """A shallow copy that keeps stride, padding and the like, but no weights."""
+    bare = copy.copy(layer)
+    bare._parameters = {"weight": None, "bias": None}
+    return bare
 
 
 class TwoBranch(Backbone):
-    """Both branches take the same mixed input at every level; one weight per level, for the stable branch."""
+    """Both branches get the same mixed input at every level; `weights` has the stable branch's weight per level."""
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
@@ -58,15 +58,15 @@ class TwoBranch(Backbone):
         for level, (stable, plastic) in enumerate(zip(self.stable, self.plastic.levels, strict=True)):
             weight, one, other = self.weights[level], stable(x), plastic(x)
             maps.append(weight * one + (1 - weight) * other)
-            # A level ends with its ReLU where the variant has one, and branches are mixed after it; the maps that
-            # PODNet distils are those before it.
+            # Branches are mixed after the ReLU that ends a level, if the variant has one. The maps are mixed before
+            # it, as PODNet distils pre-activations.
             relu = self.stage_relu and level < last
             x = weight * F.relu(one) + (1 - weight) * F.relu(other) if relu else maps[-1]
         return Features(self.pool(x), tuple(maps) if x.dim() == 4 else ())
 
 
 def stabilised(levels: nn.ModuleList) -> nn.ModuleList:
-    """A copy whose convolutions are frozen up to one factor per kernel; batch norms stay trainable."""
+    """A copy with frozen kernels and one learned factor per kernel; batch norms stay trainable."""
     copies = copy.deepcopy(levels)
     for module in list(copies.modules()):
         for name, child in module.named_children():

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remem.action import Action, State
 from remem.errors import InputError
-from remem.types import Action, State
-
-CHOICES = (9, 9)  # the environment's MultiDiscrete: old share and level-2 split in tenths, each minus one
-
-
-def nearest_reachable(state: State, tenths: int) -> int:
-    """The share that level 1 can choose and that is nearest to the one wanted, ties to the lower; none: the old one."""
-    return min(state.reachable, key=lambda t: (abs(t - tenths), t), default=state.old_tenths)
 
 
 @dataclass(frozen=True)
@@ -31,18 +24,19 @@ class AgentPolicy:
     source: Mapping[str, Any] | None = None  # what it was learned on, as in `policy.json`
 
     def act(self, state: State) -> Action:
-        share, split = self._answer(np.array(state.vector(), dtype=np.float32))
-        return Action(old_tenths=nearest_reachable(state, share + 1), level2_tenths=split + 1)
+        return self._answer(np.array(state.vector(), dtype=np.float32)).nearest(state)
 
     def provenance(self) -> dict[str, object]:
         source = None if self.source is None else dict(self.source)
         return {"name": self.name, "kind": "agent", "oracle": self.oracle, "source": source}
 
-    def _answer(self, observation: NDArray[np.float32]) -> tuple[int, int]:
-        said = self.predict(observation)
-        if isinstance(said, tuple) and len(said) == 2 and np.size(said[0]) == len(CHOICES):
-            said = said[0]  # the other is the state of agents that remember
-        answer = np.asarray(said).reshape(-1)
-        if answer.dtype.kind not in "iuf" or answer.shape != (2,) or any(a not in range(9) for a in answer.tolist()):
-            raise InputError(f"policy '{self.name}': answered {said!r}, expected two whole numbers from 0 to 8")
-        return int(answer[0]), int(answer[1])
+    def _answer(self, observation: NDArray[np.float32]) -> Action:
+        answered = self.predict(observation)
+        sizes = [len(values) for values in Action.grid()]
+        if isinstance(answered, tuple) and len(answered) == 2 and np.size(answered[0]) == len(sizes):
+            answered = answered[0]  # the other is the hidden state of recurrent agents
+        indices = np.asarray(answered).reshape(-1)
+        fits = indices.dtype.kind in "iuf" and indices.shape == (len(sizes),)
+        if not fits or any(index not in range(size) for index, size in zip(indices.tolist(), sizes, strict=True)):
+            raise InputError(f"policy '{self.name}': answered {answered!r}, expected two whole numbers from 0 to 8")
+        return Action.from_indices(indices.astype(np.int64).tolist())

@@ -1,8 +1,7 @@
-"""Policies as files: a folder with `policy.json` and, for learned ones, `policy.safetensors`. Loading runs no code."""
+"""Policy folders: `policy.json` and, for learned policies, `policy.safetensors`. Loading runs no code."""
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,11 +15,13 @@ from remem.errors import DamagedFileError, InputError
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.storage.atomic import write_atomically
+from remem.storage.jsonfile import read_json
 
 FORMAT = 1
 FACTS, WEIGHTS = "policy.json", "policy.safetensors"
-COMPUTED = ("format", "kind", "levels", "hidden", "old_tenths", "sha256", "sampled")  # said by the policy itself
-WIDEST = 4096  # hidden units; a file must not make us allocate more than it holds
+COMPUTED = ("format", "kind", "levels", "hidden", "old_tenths", "sha256", "sampled")  # set by `save_policy` itself
+WIDEST = 4096  # hidden units; a file must not cause a larger allocation than it holds
 
 
 class Source(BaseModel):
@@ -37,7 +38,7 @@ class Source(BaseModel):
 
 
 class Facts(BaseModel):
-    """What `policy.json` says of every policy; more may stand beside it."""
+    """The fields of `policy.json` that every policy has; others are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -66,7 +67,7 @@ class Facts(BaseModel):
 
 
 class TwoLevelFacts(Facts):
-    """Of `TwoLevelPolicy`."""
+    """Facts of a `TwoLevelPolicy`."""
 
     kind: Literal["two-level"]
     levels: Literal[1, 2]
@@ -75,17 +76,17 @@ class TwoLevelFacts(Facts):
 
 
 class FixedFacts(Facts):
-    """Of one old share for all phases, chosen on some data; it has no weights."""
+    """Facts of one old share for all phases, chosen on some data; it has no weights."""
 
     kind: Literal["fixed"]
     old_tenths: Annotated[int, Field(ge=1, le=9)]
 
 
 def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mapping[str, Any]) -> None:
-    """Writes a policy; whenever it is stopped, the folder then holds a whole one or none.
+    """Writes a policy; if the process is killed, the folder holds a whole policy or none.
 
-    `provenance` has name, oracle, source, method, settings, seed, rewards and whatever else is worth knowing. What a
-    loaded policy says of itself may be handed over as it is.
+    `provenance` has name, oracle, source, method, settings, seed, rewards and anything else worth keeping. The
+    provenance of a loaded policy is accepted as it is.
     """
     tree = {"remem": __version__, **{key: value for key, value in provenance.items() if key not in COMPUTED}}
     content: dict[str, bytes] = {}
@@ -97,7 +98,7 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mappin
         own["sha256"] = hashlib.sha256(content[WEIGHTS]).hexdigest()
     try:
         facts = _validate({"format": FORMAT, **tree, **own}).model_dump(mode="json")
-        content[FACTS] = (json.dumps(facts, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+        content[FACTS] = (json.dumps(facts, separators=(",", ":"), sort_keys=True, allow_nan=False) + "\n").encode()
     except ValidationError as error:
         raise InputError(f"policy: {_first(error)}") from error
     try:
@@ -107,7 +108,7 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mappin
 
 
 def load_policy(folder: Path) -> Learned:
-    """The policy as it was saved; a folder that is missing, damaged or of another kind is said to be so."""
+    """The policy as it was saved; DamagedFileError if the folder is missing, damaged or of another kind."""
     facts = _read_facts(folder)
     core = Fixed(facts.old_tenths, facts.oracle) if isinstance(facts, FixedFacts) else _read_network(folder, facts)
     return Learned(core, facts.model_dump(mode="json"))
@@ -119,24 +120,14 @@ def _validate(tree: Mapping[str, Any]) -> TwoLevelFacts | FixedFacts:
 
 def _read_facts(folder: Path) -> TwoLevelFacts | FixedFacts:
     path = folder / FACTS
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(tree, dict):
-            raise DamagedFileError(f"{path}: not the facts of a policy (no table)")
-        if tree.get("format") != FORMAT:
-            raise DamagedFileError(f"{path}: format {tree.get('format')!r}, expected {FORMAT}")
-        return _validate(tree)
-    except (FileNotFoundError, NotADirectoryError) as error:
+    if not path.exists():
         what = f"no {FACTS} in it" if folder.is_dir() else "no such folder"
-        raise DamagedFileError(f"{folder}: {what}; expected the folder of a policy") from error
-    except DamagedFileError:
-        raise
+        raise DamagedFileError(f"{folder}: {what}; expected the folder of a policy")
+    tree = read_json(path, "facts of a policy", format=FORMAT)
+    try:
+        return _validate(tree)
     except ValidationError as error:
         raise DamagedFileError(f"{path}: {_first(error)}") from error
-    except OSError as error:
-        raise DamagedFileError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{path}: not a JSON file ({error})") from error
 
 
 def _read_network(folder: Path, facts: TwoLevelFacts) -> TwoLevelPolicy:
@@ -162,22 +153,12 @@ def _read_network(folder: Path, facts: TwoLevelFacts) -> TwoLevelPolicy:
 
 
 def _write(folder: Path, content: Mapping[str, bytes]) -> None:
-    """The facts come last: a folder without them holds no policy, so no old and new halves are ever taken together."""
+    """The facts go first and come last: a folder without them holds no policy, so old and new parts never mix."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {name: folder / f"{name}.{os.getpid()}.part" for name in content}
-    try:
-        for name, part in parts.items():
-            with open(part, "wb") as file:
-                file.write(content[name])
-                file.flush()
-                os.fsync(file.fileno())
-        for name in (FACTS, WEIGHTS):
-            (folder / name).unlink(missing_ok=True)
-        for name, part in parts.items():
-            part.replace(folder / name)
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
+    for name in (FACTS, WEIGHTS):
+        (folder / name).unlink(missing_ok=True)
+    for name, data in content.items():
+        write_atomically(folder / name, data)
 
 
 def _first(error: ValidationError) -> str:

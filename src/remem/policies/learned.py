@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from remem.action import Action, State
 from remem.policies.fixed import Fixed
 from remem.policies.policy import does_not_sample
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.seeding import Streams
-from remem.types import Action, State
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,20 @@
-"""What a policy is, the policies by name, and the way from a setting to a policy. Torch waits for learned ones."""
+"""What a policy is: a function from states to actions that says where it comes from."""
 
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from remem.action import Action, State
 from remem.errors import InputError
-from remem.policies.fixed import Fixed
-from remem.policies.static import Static
-from remem.registry import Registry
-from remem.types import Action, State
-
-ZOO = Path(__file__).with_name("zoo")  # learned policies that ship, one folder each
 
 
 class Policy(Protocol):
-    """State in, action out; nothing else is seen or changed."""
+    """State in, action out. A policy sees and changes nothing else."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def oracle(self) -> bool:
-        """Whether it saw what no honest policy may see; said wherever its numbers are printed."""
+        """Whether it saw data that no honest policy may see; marked wherever its numbers are printed."""
 
     def act(self, state: State) -> Action: ...
 
@@ -34,42 +24,14 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A policy that has probabilities."""
+    """A policy with action probabilities."""
 
     def sampling(self, seed: int) -> Policy:
-        """The same policy, with actions drawn by them."""
-
-
-@dataclass(frozen=True)
-class PolicyEntry:
-    summary: str
-    build: Callable[[], Policy]
-    samples: bool = False  # draws its actions, by the seed of the run
-
-
-def resolve_policy(text: str, seed: int, *, sample: bool = False) -> Policy:
-    """The policy that a setting means: a registered name or a policy folder; `seed` is for those that sample."""
-    folder = policy_folder(text)
-    if folder is not None:
-        from remem.policies.files import load_policy
-
-        return sampled(load_policy(folder), seed) if sample else load_policy(folder)
-    try:
-        entry = POLICIES[text]
-    except InputError as error:
-        raise InputError(f"policy: no folder '{text}', and {error}") from None
-    return sampled(entry.build(), seed) if sample or entry.samples else entry.build()
-
-
-def policy_folder(text: str) -> Path | None:
-    """The folder that a setting means, if it means one; a registered name is no folder (`./rmm` is)."""
-    path = os.path.expanduser(text)
-    written_as_path = any(separator in text for separator in (os.sep, os.altsep) if separator)
-    return Path(path) if text not in POLICIES and (written_as_path or os.path.isdir(path)) else None
+        """The same policy with sampled actions."""
 
 
 def sampled(policy: Policy, seed: int) -> Policy:
-    """The policy with actions drawn by their probability; refused where there are none."""
+    """The policy with sampled actions; an error for one without probabilities."""
     if isinstance(policy, Sampler):
         return policy.sampling(seed)
     raise does_not_sample(policy.name)
@@ -78,37 +40,3 @@ def sampled(policy: Policy, seed: int) -> Policy:
 def does_not_sample(name: str) -> InputError:
     """The error for a policy without probabilities."""
     return InputError(f"sample_actions: true given, but policy '{name}' has no probabilities; expected a learned one")
-
-
-def _shipped(name: str) -> Policy:
-    from remem.policies.files import load_policy
-
-    return load_policy(ZOO / name)
-
-
-def _untrained(name: str) -> Policy:
-    from remem.policies.learned import untrained
-
-    return untrained(name)
-
-
-def _random() -> Policy:
-    return sampled(_untrained("random"), seed=0)
-
-
-POLICIES: Registry[PolicyEntry] = Registry("policy")
-POLICIES.add("static", PolicyEntry("the conventional scheme: exemplar part E, all other memory for new data", Static))
-for _tenths in range(1, 10):
-    _summary = f"{10 * _tenths} % of the memory for old classes in every phase"
-    POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
-for _name, _summary in {
-    "rmm": "two levels: old and new, harder and easier classes; learned on glyphs (or learn your own: learn-policy)",
-    "rmm-one-level": "one level: old and new classes; learned on glyphs (or learn your own: learn-policy)",
-}.items():
-    POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
-_summary = "has learned nothing: its most probable action is half the memory for old classes, no change, an even split"
-POLICIES.add("rmm-untrained", PolicyEntry(_summary, partial(_untrained, "rmm-untrained")))
-POLICIES.add(
-    "random",
-    PolicyEntry("draws any feasible action on both levels, by the run's seed", _random, samples=True),
-)

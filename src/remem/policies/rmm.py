@@ -12,12 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from remem.types import Action, State
+from remem.action import CHANGES, EVEN, Action, State
 
-SHARES = tuple(range(1, 10))  # level 1 in phase 1, in tenths: the old share itself
-CHANGES = (-1, 0, 1)  # level 1 later: its change
-SPLITS = tuple(range(1, 10))  # level 2: the harder half's part
-MIDDLE = 5
+SHARES, SPLITS = Action.grid()  # level 1 in phase 1 (later: CHANGES of it), and level 2, in tenths
 STEEPNESS = 12.0  # of hidden units at the start; torch's own, 0.6, learns more slowly
 
 
@@ -70,13 +67,13 @@ class TwoLevelPolicy(nn.Module):
         blank = Choice(state.vector(), first, feasible, None, None)
         with torch.no_grad():
             if any(feasible):
-                level1 = _pick(self._level1([blank])[0], [base + option for option in options], base or MIDDLE, rng)
+                level1 = _pick(self._level1([blank])[0], [base + option for option in options], base or EVEN, rng)
             blank = blank._replace(level1=level1)
             if state.splits and self.settings.levels == 2:
-                level2 = _pick(self._level2([blank])[0], list(SPLITS), MIDDLE, rng)
+                level2 = _pick(self._level2([blank])[0], list(SPLITS), EVEN, rng)
         # Where nothing is feasible the old share is asked for again, and memory takes the nearest that it can hold.
         tenths = state.old_tenths if level1 is None else base + options[level1]
-        action = Action(old_tenths=tenths, level2_tenths=MIDDLE if level2 is None else SPLITS[level2])
+        action = Action(old_tenths=tenths, level2_tenths=EVEN if level2 is None else SPLITS[level2])
         return action, blank._replace(level2=level2)
 
     def log_prob(self, choices: Sequence[Choice]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from remem.types import Action, State
+from remem.action import Action, State
 
 
 @dataclass(frozen=True)

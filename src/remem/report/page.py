@@ -17,8 +17,8 @@ from remem.report.tables import (
     validation,
     varying_settings,
 )
-from remem.runs.checkpoint import write_atomically
 from remem.runs.results import RunResult
+from remem.storage.atomic import write_atomically
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2129; --soft: #5b6472; --line: #d9dde4; --paper: #ffffff; --tint: #f4f6f9; }
@@ -76,8 +76,8 @@ def page(results: Sequence[RunResult], title: str) -> str:
         "<h2>Phase by phase</h2>",
         *_per_run(results, lambda run: html_table(phase_table(run)), opened=len(results) <= 4),
         "<h2>Settings</h2>",
-        *_per_run(results, lambda run: f"<pre>{escape(json.dumps(run.data['config'], indent=1))}</pre>", opened=False),
-        f"<footer>Made by remem {escape(results[0].data['remem'])}.</footer>",
+        *_per_run(results, lambda run: f"<pre>{escape(json.dumps(run.config, indent=1))}</pre>", opened=False),
+        f"<footer>Made by remem {escape(results[0].remem)}.</footer>",
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -90,36 +90,39 @@ def page(results: Sequence[RunResult], title: str) -> str:
 
 def introduction(results: Sequence[RunResult]) -> list[str]:
     """What is compared, and on what."""
-    lines = [f"Compared: {'; '.join(group_names(results))}.", *_judged(results)]
+    lines = [f"Compared: {'; '.join(group_names(results))}.", *_evaluated_on(results)]
     extra = varying_settings(results)
     if extra:
         lines.append(f"These runs differ in {', '.join(extra)} too.")
         return lines
-    data, phases = results[0].data, results[0].phases
-    scenario, budgets = f"{data['config']['data']['name']}, {len(data['class_names'])} classes", set()
-    if phases:
-        later = data["config"]["scenario"]["phases"]
-        scenario += f": {phases[0].classes_seen} in phase 0, the others in {later} phases after it"
-        budgets = {phase.budget for run in results for phase in run.phases if phase.budget is not None}
+    first = results[0]
+    config, budgets = (
+        first.config,
+        {phase.budget for run in results for phase in run.phases if phase.budget is not None},
+    )
+    scenario = (
+        f"{config['data']['name']}, {len(first.class_names)} classes: {first.phases[0].classes_seen} in phase 0, "
+        f"the others in {config['scenario']['phases']} phases after it"
+    )
     memory = f" From phase 1 on, at most {max(budgets)} samples are held at once." if budgets else ""
     return [*lines, f"Data: {scenario}.{memory}"]
 
 
-def _judged(results: Sequence[RunResult]) -> list[str]:
-    """A line for runs that are not judged on test data: their numbers are for tuning, not for reporting."""
+def _evaluated_on(results: Sequence[RunResult]) -> list[str]:
+    """A line for runs that are not evaluated on test data: their numbers are for tuning, not for reporting."""
     names = [name for name, runs in zip(group_names(results), by_settings(results), strict=True) if validation(runs[0])]
     if not names:
         return []
     if len(names) == len(by_settings(results)):
-        return ["All runs are judged on a share of the training data, not on test data."]
-    return [f"Not on test data, but judged on a share of the training data: {'; '.join(names)}."]
+        return ["All runs are evaluated on a share of the training data, not on test data."]
+    return [f"Not on test data, but evaluated on a share of the training data: {'; '.join(names)}."]
 
 
 def answer(results: Sequence[RunResult]) -> str:
     """Who is ahead, in a sentence; oracles are no competitors."""
     ranked: list[tuple[float, str]] = []
     for name, runs in zip(group_names(results), by_settings(results), strict=True):
-        if not runs[0].data["oracle"] and all(run.data["average_accuracy"] is not None for run in runs):
+        if not runs[0].oracle and all(run.average_accuracy is not None for run in runs):
             ranked.append((sum(run.average_accuracy for run in runs) / len(runs), name))
     ranked.sort(reverse=True)
     if not ranked:
@@ -137,7 +140,7 @@ def reading(results: Sequence[RunResult]) -> str:
         "Average: mean accuracy over all phases, phase 0 included. Last: after the last phase. Forgetting: points that "
         "earlier classes lost from their best to their last accuracy. Peak: most samples held at once from phase 1 on."
     )
-    if any(run.data["oracle"] for run in results):
+    if any(run.oracle for run in results):
         words += " Runs marked (oracle) saw what no honest run may see or keep; they are lines to measure against."
     if not all(run.complete for run in results):
         words += " Some runs are not complete; their numbers are those so far."

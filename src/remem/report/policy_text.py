@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from remem.action import CHANGES, Decision
 from remem.policies.learned import Learned
 from remem.policies.policy import Policy
-from remem.policies.rmm import CHANGES, SHARES, TwoLevelPolicy
+from remem.policies.rmm import SHARES, TwoLevelPolicy
 from remem.report import policy_view
 from remem.report.policy_view import CUSTOMARY, RATIOS, SPLIT_RATIO, FloatArray
-from remem.types import Decision
 
 BARS, PLAIN_BARS = "·▁▂▃▄▅▆▇█", "_.:-=+*#%"  # from never to always; the second for terminals without the first
 NAMED_CLASSES = 6  # how many classes are named before "..."

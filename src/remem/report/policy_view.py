@@ -1,4 +1,4 @@
-"""What a policy would do, in numbers: probabilities over the state space, and its path through customary scenarios."""
+"""What a policy would do, in numbers: action probabilities over the state space, and paths through usual scenarios."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remem.memory.allocation import decide, outlook
+from remem.action import CHANGES, Decision
+from remem.memory.allocator import follow
 from remem.memory.budget import Budget, PhaseFacts
 from remem.policies.learned import Learned
 from remem.policies.policy import Policy
-from remem.policies.rmm import CHANGES, SHARES, SPLITS, Choice, TwoLevelPolicy
-from remem.types import Decision
+from remem.policies.rmm import SHARES, SPLITS, Choice, TwoLevelPolicy
 
 FloatArray = NDArray[np.float64]
 
@@ -27,15 +27,10 @@ def network_of(policy: Policy) -> TwoLevelPolicy | None:
 
 
 def path(policy: Policy, phases: int, budget: int) -> list[Decision]:
-    """What it decides in phases 1..N of the customary scenario; whole numbers only, nothing is trained."""
-    seen, decisions, tenths = [BASE], list[Decision](), 0
+    """What it decides in phases 1..N of the customary scenario; nothing is trained."""
     new = LATER // phases
-    for _ in range(phases):
-        state = outlook(Budget("fixed", budget, EXEMPLARS), seen, PhaseFacts(new, new * PER_CLASS), tenths)
-        decisions.append(decide(state, policy.act(state)))
-        tenths = decisions[-1].old_tenths
-        seen.append(new)
-    return decisions
+    sizes = [PhaseFacts(BASE, BASE * PER_CLASS), *[PhaseFacts(new, new * PER_CLASS)] * phases]
+    return [step.decision for step in follow(Budget("fixed", budget, EXEMPLARS), sizes, policy.act)]
 
 
 def first_shares(network: TwoLevelPolicy, ratios: Sequence[float] = RATIOS) -> FloatArray:
@@ -101,16 +96,7 @@ def as_tree(policy: Policy) -> dict[str, Any]:
 
 
 def _path_entry(policy: Policy, phases: int, budget: int) -> dict[str, Any]:
-    steps = [
-        {
-            "old_share": d.old_share,
-            "level1": d.level1,
-            "level2": d.level2,
-            "old_total": d.old_total,
-            "clamped": d.clamped,
-        }
-        for d in path(policy, phases, budget)
-    ]
+    steps = [{**decision.to_json(), "old_total": decision.old_total} for decision in path(policy, phases, budget)]
     return {"phases": phases, "budget": budget, "steps": steps}
 
 

@@ -46,11 +46,11 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     groups = by_settings(results)
     rows = []
     for runs, (method, policy) in zip(groups, _method_and_policy(groups), strict=True):
-        oracle = ORACLE if runs[0].data["oracle"] else ""
+        oracle = ORACLE if runs[0].oracle else ""
         cells = [method + oracle, policy, *(_word(runs[0], key) for key in extra)]
-        numbers = [_over_seeds([run.data[name] for run in runs]) for name in ("average_accuracy", "last_accuracy")]
-        lost = _over_seeds([run.data["forgetting"] for run in runs])
-        peak = max(run.data["samples_peak"] for run in runs)
+        numbers = [_over_seeds([getattr(run, name) for run in runs]) for name in ("average_accuracy", "last_accuracy")]
+        lost = _over_seeds([run.forgetting for run in runs])
+        peak = max(run.samples_peak for run in runs)
         rows.append((*cells, str(len(runs)), *numbers, lost, str(peak)))
     header = ("method", "policy", *extra, "runs", "average %", "last %", "forgetting", "peak samples")
     return Table(header, tuple(rows), labels=2 + len(extra))
@@ -62,7 +62,7 @@ def comparison_table(results: Sequence[RunResult]) -> Table:
     for run, name in zip(results, run_names(results), strict=True):
         last = run.phases[-1] if run.phases else None
         held = (NOTHING, NOTHING) if last is None else (str(last.held_old), str(last.held_new))
-        numbers = (run.data["average_accuracy"], run.data["last_accuracy"], run.data["forgetting"])
+        numbers = (run.average_accuracy, run.last_accuracy, run.forgetting)
         rows.append((name, *(hundredths(value) for value in numbers), *held))
     header = ("run", "average %", "last %", "forgetting", "old samples held", "new samples held")
     return Table(header, tuple(rows), labels=1)
@@ -75,18 +75,17 @@ def phase_table(run: RunResult) -> Table:
 
 
 def totals_line(run: RunResult) -> str:
-    """Average, last accuracy and forgetting in words, and what they were judged on if that was no test data."""
-    data = run.data
-    judged = f", judged on a share of the training data ({validation(run):g})" if validation(run) else ""
+    """Average, last accuracy and forgetting in words, and what they were evaluated on if that was no test data."""
+    evaluated = f", evaluated on a share of the training data ({validation(run):g})" if validation(run) else ""
     return (
-        f"average accuracy {hundredths(data['average_accuracy'])} %, last {hundredths(data['last_accuracy'])} %, "
-        f"forgetting {hundredths(data['forgetting'])} points{judged}"
+        f"average accuracy {hundredths(run.average_accuracy)} %, last {hundredths(run.last_accuracy)} %, "
+        f"forgetting {hundredths(run.forgetting)} points{evaluated}"
     )
 
 
 def validation(run: RunResult) -> float:
-    """The share of the training data that the run was judged on; 0: it was judged on test data."""
-    return float(run.data["config"]["scenario"]["validation"])
+    """The share of the training data that the run was evaluated on; 0: it was evaluated on test data."""
+    return float(run.config["scenario"]["validation"])
 
 
 def by_settings(results: Sequence[RunResult]) -> list[list[RunResult]]:
@@ -103,7 +102,7 @@ def group_names(results: Sequence[RunResult]) -> list[str]:
     groups = by_settings(results)
     names = []
     for runs, (method, policy) in zip(groups, _method_and_policy(groups), strict=True):
-        oracle = ORACLE if runs[0].data["oracle"] else ""
+        oracle = ORACLE if runs[0].oracle else ""
         others = (f"{key} {_word(runs[0], key)}" for key in extra)
         names.append(", ".join([f"{method} / {policy}{oracle}", *others]))
     return names
@@ -116,7 +115,7 @@ def run_names(results: Sequence[RunResult]) -> list[str]:
     names = []
     for run in results:
         name, count = named[_group_of(run)]
-        names.append(f"{name}, seed {run.data['config']['seed']}" if count > 1 else name)
+        names.append(f"{name}, seed {run.config['seed']}" if count > 1 else name)
     return names
 
 
@@ -146,7 +145,7 @@ def plus_minus(mean: float, half: float | None, sign: str = "") -> str:
 
 def _phase_row(phase: PhaseRecord) -> tuple[str, ...]:
     accuracies = (phase.accuracy, phase.accuracy_cnn, phase.accuracy_nme)
-    share = NOTHING if phase.action is None else f"{phase.action['old_share']:.2f}"
+    share = NOTHING if phase.action is None else f"{phase.action.old_share:.2f}"
     counts = (str(phase.held_old), str(phase.held_new))
     return (str(phase.phase), str(phase.classes_seen), *(hundredths(value) for value in accuracies), share, *counts)
 
@@ -159,7 +158,7 @@ def _over_seeds(values: Sequence[float | None]) -> str:
 
 
 def _group_of(run: RunResult) -> str:
-    return json.dumps({key: value for key, value in run.data["config"].items() if key != "seed"}, sort_keys=True)
+    return json.dumps({key: value for key, value in run.config.items() if key != "seed"}, sort_keys=True)
 
 
 def _method_and_policy(groups: Sequence[Sequence[RunResult]]) -> list[tuple[str, str]]:
@@ -188,14 +187,14 @@ def _method_and_policy(groups: Sequence[Sequence[RunResult]]) -> list[tuple[str,
 
 def _differing(runs: Sequence[RunResult]) -> list[str]:
     """Dotted names of the settings that are not the same in all of these runs; one that a run lacks differs too."""
-    keys = dict.fromkeys(key for run in runs for key, _ in flat(run.data["config"]))
+    keys = dict.fromkeys(key for run in runs for key, _ in flat(run.config))
     return [key for key in keys if len({_word(run, key) for run in runs}) > 1]
 
 
 def _word(run: RunResult, key: str) -> str:
     """A setting as it is shown; one that the run lacks is `-`."""
     section, dot, name = key.partition(".")
-    table, last = (run.data["config"].get(section, {}), name) if dot else (run.data["config"], section)
+    table, last = (run.config.get(section, {}), name) if dot else (run.config, section)
     if last not in table:
         return NOTHING
     value = table[last]

@@ -1,6 +1,7 @@
 """Pseudo tasks as a Gymnasium environment: one episode is one run, one step is one phase, both levels in one action."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -10,20 +11,39 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, MultiDiscrete
 from numpy.typing import NDArray
 
+from remem.action import Action, State
 from remem.errors import InputError
-from remem.memory.allocation import TENTHS, decide
-from remem.policies.agent import CHOICES, nearest_reachable
-from remem.rl.paths import Path, Task, carried_out, state_before
-from remem.rl.tree import Forest, Grow
-from remem.types import Action, State
+from remem.memory.allocator import Allocator, canonical
+from remem.memory.budget import PhaseFacts
+from remem.rl.config import LearnConfig, compose_learning
+from remem.rl.paths import ActionPath, Fidelity, Task, TaskKey
+from remem.rl.prefix_tree import RewardCache, TrainNodes, one_by_one
+from remem.rl.provenance import provenance
+from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.snapshot_cache import MemorySnapshotCache
+from remem.runs.trees import Tree, merged, nested
 
 Observation = NDArray[np.float32]
 # New to old classes: at most 1 where phase 0 is the largest, but a target may begin small. Checkers dislike infinity.
 HIGHEST_RATIO = np.finfo(np.float32).max
 
 
+USED = ("source", "phases", "short_share")  # of the section `learn`; the agent's library replaces the others
+# Beneath all other settings: an episode in about a second. Pseudo tasks of six digits have three phases after phase 0,
+# and under this budget every old share is feasible and none is free.
+QUICK: dict[str, Tree] = {
+    "digits": {
+        "scenario": {"base_classes": 6},
+        "memory": {"budget": 250},
+        "net": {"name": "small", "width": 8, "blocks": [1, 1]},
+        "train": {"epochs": 5, "batch_size": 32},
+        "finetune": {"epochs": 2},
+    }
+}
+
+
 class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
-    """Observations are s_i; an action is the wanted old share and level 2 in tenths, each minus one; the reward is r_i.
+    """Observations are s_i, rewards r_i; an action has the position of each component's value in its grid.
 
     `source` says what an agent learns on here, as in `policy.json`.
     """
@@ -34,7 +54,7 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
     def __init__(
         self,
         tasks: Callable[[int], Task],
-        grow: Grow,
+        train_nodes: TrainNodes,
         pool: int,
         *,
         source: Mapping[str, Any] | None = None,
@@ -45,15 +65,15 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"render_mode: {render_mode!r} given; expected 'ansi' or None")
         self.observation_space = Box(np.zeros(2, np.float32), np.array([HIGHEST_RATIO, 1], np.float32))
-        self.action_space = MultiDiscrete(list(CHOICES))
+        self.action_space = MultiDiscrete([len(values) for values in Action.grid()])
         self.render_mode = render_mode
         self.source = source
         self._tasks = tasks
-        self._forest = Forest(grow)
+        self._rewards = RewardCache(train_nodes)
         self._pool = pool
         self._task: Task | None = None
-        self._path: Path = ()
-        self._old_tenths = 0
+        self._path: ActionPath = ()
+        self._allocator: Allocator | None = None
         self._lines: list[str] = []
 
     def reset(
@@ -64,32 +84,38 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         number = self._number((options or {}).get("task"))
         task = self._tasks(number)
         reward = self._train(task, ())
-        self._task, self._path, self._old_tenths = task, (), 0
+        self._task, self._path, self._allocator = task, (), Allocator(task.budget)
+        self._allocator.add_phase(task.phases[0].classes)
         self._lines = [f"task {number}, phase 0: accuracy {reward:.4f}"]
         return self._observation(), {"task": number, "reward_phase0": reward, **self._facts()}
 
     def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """One phase: the share becomes the nearest that can be reached, as in `AgentPolicy`, and is carried out."""
-        task, state = self._next()
+        """One phase: each component becomes the nearest value that can be reached, as in `AgentPolicy`."""
+        if self._task is None or self._allocator is None or len(self._path) == self._task.length:
+            raise ResetNeeded("there is no phase to decide; call reset() first")
         if not self.action_space.contains(action):
             raise InputError(f"action: {action!r} given; expected two whole numbers from 0 to 8")
-        wanted, level2 = int(action[0]) + 1, int(action[1]) + 1
-        taken = Action(old_tenths=nearest_reachable(state, wanted), level2_tenths=level2)
-        decision, move = decide(state, taken), carried_out(state, taken)
-        reward = self._train(task, (*self._path, move))
-        self._path, self._old_tenths = (*self._path, move), decision.old_tenths
-        shares = f"old share {decision.old_tenths / 10}, harder half {move[1] / 10}"
+        task, state = self._task, self._state()
+        wanted = Action.from_indices(action.tolist())
+        taken = wanted.nearest(state)
+        path = (*self._path, canonical(state, taken))
+        reward = self._train(task, path)
+        decision = self._allocator.decide(state, taken)
+        self._allocator.add_phase(state.new_classes)
+        self._path = path
+        shares = f"old share {decision.old_tenths / 10}, harder half {path[-1].level2_tenths / 10}"
         self._lines.append(f"task {task.key.number}, phase {state.phase}: {shares}, accuracy {reward:.4f}")
-        clamped = decision.clamped or taken.old_tenths != wanted
-        info = {"carried_out": np.array([decision.old_tenths, move[1]]), "clamped": clamped, **self._facts()}
-        return self._observation(), reward, len(self._path) == task.length, False, info
+        carried_out = np.array([decision.old_tenths, *path[-1].key()[1:]])
+        clamped = decision.clamped or taken.old_tenths != wanted.old_tenths
+        info = {"carried_out": carried_out, "clamped": clamped, **self._facts()}
+        return self._observation(), reward, len(path) == task.length, False, info
 
     def render(self) -> str | None:
         """The episode so far, one line per phase."""
         return None if self.render_mode is None else "\n".join(self._lines)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """What `info["action_mask"]` says, under the name by which maskable agents of sb3-contrib ask for it."""
+        """`info["action_mask"]`, under the name by which maskable agents of sb3-contrib ask for it."""
         return action_mask(self._state())
 
     def _number(self, wanted: object) -> int:
@@ -99,22 +125,20 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
             raise InputError(f"options: task {wanted!r} given; expected a whole number from 0 to {self._pool - 1}")
         return int(wanted)
 
-    def _train(self, task: Task, path: Path) -> float:
-        """r_i after a path; whatever is known is not trained again."""
-        # Agents like to act without gradients; the method beneath them learns with its own.
+    def _train(self, task: Task, path: ActionPath) -> float:
+        """r_i after a path; what is known is not trained again."""
+        # Agents often act without gradients; the method that is trained here needs them.
         with torch.inference_mode(False), torch.enable_grad():
-            [rewards] = self._forest.rewards([(task.key, path)])
+            [rewards] = self._rewards.of([(task.key, path)])
         return rewards[-1]
 
-    def _next(self) -> tuple[Task, State]:
-        if self._task is None or len(self._path) == self._task.length:
-            raise ResetNeeded("there is no phase to decide; call reset() first")
-        return self._task, self._state()
-
     def _state(self) -> State:
-        if self._task is None:
+        """The state before the next phase; after phase N nothing arrives, and nothing can be chosen."""
+        if self._task is None or self._allocator is None:
             raise ResetNeeded("there is no task yet; call reset() first")
-        return state_before(self._task, len(self._path) + 1, self._old_tenths)
+        if len(self._path) == self._task.length:
+            return replace(self._allocator.observe(PhaseFacts(0, 0)), feasible=(), splits=False)
+        return self._allocator.observe(self._task.phases[len(self._path) + 1])
 
     def _observation(self) -> Observation:
         return np.array(self._state().vector(), dtype=np.float32)
@@ -126,7 +150,53 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
 
 
 def action_mask(state: State) -> NDArray[np.bool_]:
-    """Which of the 9 + 9 choices are to be had. Where nothing is chosen one of nine remains, of log-probability 0."""
-    shares = state.reachable or (max(state.old_tenths, TENTHS[0]),)
-    splits = TENTHS if state.splits else (5,)
-    return np.array([*(t in shares for t in TENTHS), *(t in splits for t in TENTHS)])
+    """Which values of each component can be chosen, one component after another; at least one of each."""
+    masks = []
+    for values, allowed in zip(Action.grid(), state.choices(), strict=True):
+        possible = {max(value, values[0]) for value in allowed}  # before phase 1 the old share is 0, below the grid
+        masks += [value in possible for value in values]
+    return np.array(masks)
+
+
+def make_pseudo_cil(
+    dataset: str = "digits",
+    phases: int = 3,
+    method: str = "icarl",
+    budget: int | str | None = None,
+    fidelity: Fidelity = "full",
+    pool: int = 4,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    render_mode: str | None = None,
+    memory_gigabytes: float = 1.0,
+) -> PseudoCIL:
+    """Pseudo tasks of a target: `phases` and `budget` are the target's, `settings` as in `remem.run`, and more of them.
+
+    Episodes that wait for their branches take at most `memory_gigabytes`; what is dropped is trained again.
+    """
+    given: Tree = {"seed": seed, "data": {"name": dataset}, "scenario": {"phases": phases}, "method": {"name": method}}
+    if budget is not None:
+        given["memory"] = {"budget": budget}
+    given["learn"] = {"fidelity": fidelity, "pool": pool}
+    config = _composed(QUICK.get(dataset, {}), given, settings or {})
+    tasks = PseudoTasks(config, MemorySnapshotCache(int(memory_gigabytes * 1e9)))
+    tasks.check()
+
+    return PseudoCIL(
+        lambda number: tasks.path_task(TaskKey(number, config.learn.fidelity)),
+        one_by_one(tasks.train),
+        config.learn.pool,
+        source=provenance(config, tasks, ())["source"],
+        render_mode=render_mode,
+    )
+
+
+def _composed(below: Tree, given: Tree, settings: Mapping[str, Any]) -> LearnConfig:
+    above: Tree = {}
+    for key, value in settings.items():
+        above = merged(above, nested(key, value))
+    learn = above.get("learn", {})
+    for name in learn if isinstance(learn, Mapping) else ():
+        if name not in USED:
+            raise InputError(f"settings: learn.{name} given; expected one of {', '.join(f'learn.{n}' for n in USED)}")
+    return compose_learning(below, given, above)

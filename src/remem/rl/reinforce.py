@@ -1,8 +1,8 @@
-"""REINFORCE for the two-level policy (Eq. 5 and 6, Algorithm 1 lines 20-22); knows no data, no model and no episode."""
+"""REINFORCE for the two-level policy: Eq. 5 and 6, Algorithm 1 lines 20-22. Knows no data, no model and no episode."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -13,10 +13,10 @@ from remem.settings import Settings
 
 
 class ReinforceSettings(Settings):
-    """Learning rates, epochs, and what rewards are compared with."""
+    """Learning rates of both levels, the baseline and the entropy bonus."""
 
-    rate_eta: float = Field(default=0.02, gt=0)  # beta_1
-    rate_phi: float = Field(default=0.02, gt=0)  # beta_2
+    lr_eta: float = Field(default=0.02, gt=0)  # beta_1
+    lr_phi: float = Field(default=0.02, gt=0)  # beta_2
     baseline: Literal["average", "leave-one-out"] = "average"
     decay: float = Field(default=0.9, ge=0, lt=1)  # of the moving average
     entropy: float = Field(default=0.0, ge=0)  # bonus for undecided policies
@@ -70,7 +70,7 @@ def leave_one_out(runs: Sequence[Run]) -> list[float]:
 
 
 def objective(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[float]) -> Tensor:
-    """What ascent climbs: the mean over runs of (R - b) times the log-probability of the run's actions (Eq. 5)."""
+    """The mean over runs of (R - b) times the log-probability of the run's actions (Eq. 5); its gradient is Eq. 6."""
     owners = [index for index, run in enumerate(runs) for _ in run.choices]
     log_probs = policy.log_prob([choice for run in runs for choice in run.choices])
     per_run = log_probs.new_zeros(len(runs)).index_add(0, torch.tensor(owners, dtype=torch.int64), log_probs)
@@ -78,8 +78,16 @@ def objective(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[f
     return (gains * per_run).mean()
 
 
-class Ascent:
-    """Lines 20-22, epoch after epoch: the baseline, the gradient, the step; and what of it must survive a stop."""
+class Update(NamedTuple):
+    """What one step of the policy shows, for logs and trackers."""
+
+    loss: float  # the negative objective, entropy bonus included
+    entropy: float  # mean over the states that were visited, in nats
+    grad_norm: float
+
+
+class Reinforce:
+    """Updates a policy epoch by epoch (lines 20-22); its state is all that must survive a stop."""
 
     def __init__(self, policy: TwoLevelPolicy, settings: ReinforceSettings) -> None:
         self.policy = policy
@@ -88,23 +96,25 @@ class Ascent:
         eta = [*policy.eta.parameters(), *policy.eta_first.parameters(), *policy.eta_change.parameters()]
         self._optimizer = torch.optim.Adam(
             [
-                {"params": eta, "lr": settings.rate_eta},
-                {"params": list(policy.phi.parameters()), "lr": settings.rate_phi},
+                {"params": eta, "lr": settings.lr_eta},
+                {"params": list(policy.phi.parameters()), "lr": settings.lr_phi},
             ]
         )
 
-    def step(self, runs: Sequence[Run]) -> None:
-        """One epoch's K x Z runs: the policy becomes a little better."""
+    def step(self, runs: Sequence[Run]) -> Update:
+        """One epoch's K x Z runs: baseline, gradient, update of both levels (lines 20-22)."""
         settings = self._settings
         baselines = leave_one_out(runs) if settings.baseline == "leave-one-out" else self._average.of(runs)
         gain = objective(self.policy, runs, baselines)
+        entropy = self.policy.entropy([choice for run in runs for choice in run.choices]).mean()
         if settings.entropy:
-            choices = [choice for run in runs for choice in run.choices]
-            gain = gain + settings.entropy * self.policy.entropy(choices).mean()
+            gain = gain + settings.entropy * entropy
         self._optimizer.zero_grad()
         (-gain).backward()
+        norms = [parameter.grad.norm() for parameter in self.policy.parameters() if parameter.grad is not None]
         self._optimizer.step()
         self._average.update(runs)
+        return Update(loss=-gain.item(), entropy=entropy.item(), grad_norm=torch.stack(norms).norm().item())
 
     def state(self) -> dict[str, Tensor]:
         """Weights, the optimiser's moments and the moving average, by name."""
@@ -127,16 +137,3 @@ class Ascent:
         self._optimizer.load_state_dict(tree)
         averages = {name.removeprefix("average/"): v for name, v in state.items() if name.startswith("average/")}
         self._average.values = {int(length): float(value) for length, value in averages.items()}
-
-
-def learn(
-    ascent: Ascent,
-    play: Callable[[int], Sequence[Run]],
-    epochs: range,
-    report: Callable[[int, Sequence[Run]], None] = lambda epoch, runs: None,
-) -> None:
-    """Algorithm 1 over some epochs; `play` makes an epoch's K x Z runs with the policy as it is."""
-    for epoch in epochs:  # line 4
-        runs = play(epoch)  # lines 5-19
-        ascent.step(runs)  # lines 20-22
-        report(epoch, runs)

@@ -5,7 +5,6 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,17 +16,20 @@ from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, build_scenario
 from remem.episode import Episode
 from remem.errors import InputError
+from remem.events import Emit
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
-from remem.methods.learner import Learner, Recipe
-from remem.methods.loop import Report, Workshop, check_optimizer
+from remem.methods.learner import Learner, LearnerSpec
+from remem.methods.loop import TrainContext, check_optimizer
 from remem.methods.method import Method
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
-from remem.nets.contract import NetSettings, backbone_name
+from remem.nets.backbones import backbone_name
 from remem.nets.network import Network, build_network
+from remem.nets.settings import NetSettings
 from remem.policies.learned import Learned
-from remem.policies.policy import Policy, policy_folder, resolve_policy, sampled
-from remem.runs.config import RunConfig
+from remem.policies.policy import Policy, sampled
+from remem.policies.table import policy_folder, resolve_policy
+from remem.runs.config import RunConfig, with_absolute_paths
 from remem.runs.heap import keep_freed_memory
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
@@ -99,22 +101,22 @@ def own_name(module: torch.nn.Module) -> str:
     return f"own:{type(module).__name__}-{digest.hexdigest()[:8]}"
 
 
-def open_episode(prepared: Prepared, fabric: Fabric, report: Report, *, task: str = "target") -> Episode:
-    """The episode of a run, before phase 0; `task` is what its random streams hang on besides the seed."""
+def open_episode(prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = "target") -> Episode:
+    """The episode of a run, before phase 0. Its random streams depend on the seed and on `task`."""
     config, scenario = prepared.config, prepared.scenario
     limit_threads(config.train.threads)
     keep_freed_memory()
     streams = Streams(config.seed, task)
-    plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
-    recipe = Recipe(
+    plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
+    spec = LearnerSpec(
         build=network_builder(prepared),
-        measures=scenario.look.mean is None,
+        measures=scenario.preprocessing.mean is None,
         method=prepared.method,
         finetune=config.finetune,
         rank=SELECTIONS[config.memory.selection].rank,
     )
-    learner = Learner(recipe, Workshop(config.train, plan, fabric, streams, report))
-    return Episode(scenario.bank.afresh(), scenario.judge, learner, prepared.budget, streams)
+    learner = Learner(spec, TrainContext(config.train, plan, fabric, streams, emit))
+    return Episode(scenario.bank.fresh_copy(), learner, prepared.budget, streams, eval_bank=scenario.eval_bank)
 
 
 def limit_threads(threads: int) -> None:
@@ -140,7 +142,7 @@ def open_fabric(train: TrainSettings) -> Fabric:
 
 def network_builder(prepared: Prepared) -> Callable[[int], Network]:
     """Seed -> a network with no class yet."""
-    scenario, look = prepared.scenario, prepared.scenario.look
+    scenario, look = prepared.scenario, prepared.scenario.preprocessing
     mean = None if look.mean is None else [255 * value for value in look.mean]
     std = None if look.std is None else [255 * value for value in look.std]
     net = prepared.config.net if prepared.module is None else prepared.module
@@ -160,7 +162,7 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
         )
     threads = train.threads or max(1, min(MOST_THREADS, usable_cores() // train.devices))
     strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
-    plan = plan_for(scenario.look, scenario.bank.shape, config.augment)
+    plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
     net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})
     if budget.kind == "fixed":
         memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
@@ -173,20 +175,6 @@ def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig
             "memory": memory,
         }
     )
-
-
-def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """A run must find its files again from any folder."""
-    data, division = config.data, config.scenario
-    kind, colon, path = data.name.partition(":")
-    if colon:
-        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
-    if data.root is not None:
-        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
-    order = Path(division.order).expanduser()
-    if order.is_file():
-        division = division.model_copy(update={"order": str(order.absolute())})
-    return config.model_copy(update={"data": data, "scenario": division})
 
 
 def has_bf16(device: str) -> bool:

@@ -1,28 +1,24 @@
-"""The settings of a run: sections that live beside their users, presets, TOML files and `key=value` overrides."""
+"""The settings of a run: sections defined beside their users, composed from layers, checked with one-line errors."""
 
 import difflib
-import tomllib
-from collections.abc import Iterable, Mapping
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, field_validator
 
-from remem.data.augment import AugmentSettings
-from remem.data.scenario import ScenarioSettings
-from remem.data.source import DataSettings
-from remem.errors import DamagedFileError, InputError
+from remem.data.settings import AugmentSettings, DataSettings, ScenarioSettings
+from remem.errors import InputError
 from remem.memory.budget import MemorySettings
-from remem.methods.method import MethodSettings
-from remem.methods.settings import FinetuneSettings, TrainSettings
+from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.table import METHODS
-from remem.nets.contract import NetSettings
+from remem.nets.settings import NetSettings
+from remem.runs.migrations import current_names
+from remem.runs.presets import load_preset
+from remem.runs.trees import Tree, merged, value_at
 from remem.settings import Settings
 
-Tree = dict[str, Any]
 Section = TypeVar("Section", bound=BaseModel)
-PRESETS = ("small", "paper")
 
 
 class RunConfig(Settings):
@@ -66,33 +62,47 @@ class RunConfig(Settings):
 
 
 def compose(*layers: Mapping[str, Any]) -> RunConfig:
-    """Later layers override earlier ones; the preset that they name lies beneath all of them."""
+    """Later layers override earlier ones; the preset they name comes first. Settings may have their older names."""
     given: Tree = {}
     for layer in layers:
-        given = merged(given, layer)
+        given = merged(given, current_names(layer))
     name = str(given.get("preset", "small"))
     return validate(merged(load_preset(name, given), given))
 
 
-def beside_others(config: RunConfig) -> RunConfig:
-    """As one of many runs: it does not take all cores, and computes the same however many run at once."""
+def single_threaded(config: RunConfig) -> RunConfig:
+    """For one of many runs side by side: one thread instead of all cores, so results do not depend on the machine."""
     if config.train.threads:
         return config
     return config.model_copy(update={"train": config.train.model_copy(update={"threads": 1})})
 
 
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """A run must find its files again from any folder."""
+    data, division = config.data, config.scenario
+    kind, colon, path = data.name.partition(":")
+    if colon:
+        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
+    if data.root is not None:
+        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
+    order = Path(division.order).expanduser()
+    if order.is_file():
+        division = division.model_copy(update={"order": str(order.absolute())})
+    return config.model_copy(update={"data": data, "scenario": division})
+
+
 def validate(tree: Mapping[str, Any]) -> RunConfig:
     """Settings from a tree; the first thing wrong becomes one line that names the field."""
     try:
-        return RunConfig.model_validate(tree)
+        return RunConfig.model_validate(current_names(tree))
     except ValidationError as error:
         raise InputError(_explain(error, tree)) from error
 
 
 def read_section(kind: type[Section], name: str, tree: Mapping[str, Any]) -> Section:
-    """The settings of a section that stands beside those of a run; one line for the first thing wrong."""
+    """The settings of a section beside those of a run, such as `learn`; one line for the first thing wrong."""
     try:
-        return kind.model_validate(tree)
+        return kind.model_validate(current_names({name: tree})[name])
     except ValidationError as error:
         first = error.errors()[0]
         cause = first.get("ctx", {}).get("error")
@@ -103,101 +113,6 @@ def read_section(kind: type[Section], name: str, tree: Mapping[str, Any]) -> Sec
             known = ", ".join(kind.model_fields)
             raise InputError(f"{field}: no such setting; there are {known}") from error
         raise InputError(f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}") from error
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
-    """Nested tables are merged key by key, everything else is replaced. Another method's settings do not carry over."""
-    result = dict(below)
-    for key, value in above.items():
-        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            before = result[key].get("name")
-            renamed = key == "method" and before is not None and value.get("name", before) != before
-            result[key] = dict(value) if renamed else merged(result[key], value)
-        elif isinstance(value, Mapping) and key in result:  # settings must not hide that a plain value was given
-            raise InputError(
-                f"{key}: {result[key]!r} given; expected settings such as {key}.{next(iter(value), 'name')}"
-            )
-        else:
-            result[key] = value
-    return result
-
-
-def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
-    """The rules of a preset that fit the data set, the method and the number of phases, merged in order."""
-    if name not in PRESETS:
-        raise InputError(f"preset: '{name}' given, expected one of {', '.join(PRESETS)}")
-    facts = {
-        "datasets": str(_at(given, "data.name", DataSettings().name)).partition(":")[0],
-        "methods": _at(given, "method.name", MethodSettings().name),
-        "phases": _at(given, "scenario.phases", ScenarioSettings().phases),
-    }
-    text = resources.files("remem.conf").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    tree: Tree = {}
-    for rule in tomllib.loads(text)["rule"]:
-        if all(facts[key] in rule[key] for key in facts if key in rule):
-            tree = merged(tree, rule["set"])
-    return tree
-
-
-def shipped_configs() -> dict[str, str]:
-    """The texts of the configs that come with remem, by name: `demo`, and one for every reported number."""
-    root = resources.files("remem.conf")
-    texts = {"demo": root.joinpath("demo.toml").read_text(encoding="utf-8")}
-    for folder in sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name):
-        files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
-        for file in sorted(files, key=lambda file: file.name):
-            texts[f"{folder.name}/{file.name.removesuffix('.toml')}"] = file.read_text(encoding="utf-8")
-    return texts
-
-
-def read_toml(path: Path) -> Tree:
-    """A config file's settings; a name of a shipped config stands for that one."""
-    name = path.as_posix().removesuffix(".toml")
-    if not path.exists() and name in (shipped := shipped_configs()):
-        return tomllib.loads(shipped[name])
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        close = difflib.get_close_matches(name, shipped_configs(), n=1)
-        hint = (
-            f"; did you mean '{close[0]}'?" if close else " (see `remem list configs` for those that come with remem)"
-        )
-        raise DamagedFileError(f"{path}: no such config file{hint}") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DamagedFileError(f"{path}: not a TOML file ({error})") from error
-
-
-def read_overrides(pairs: Iterable[str]) -> Tree:
-    """`train.epochs=5` and the like; a value that TOML cannot read is a string."""
-    tree: Tree = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not all(key.split(".")):
-            raise InputError(f"--set: '{pair}' given, expected key=value such as train.epochs=5")
-        try:
-            parsed = tomllib.loads(f"value = {text}")
-        except tomllib.TOMLDecodeError:
-            parsed = {"value": text}
-        if parsed.keys() != {"value"}:
-            raise InputError(f"--set: {pair!r} given, expected one key=value")
-        value = parsed["value"]
-        tree = merged(tree, nested(key, value))
-    return tree
-
-
-def nested(key: str, value: Any) -> Tree:
-    """'train.epochs', 5 -> {'train': {'epochs': 5}}."""
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    return dict(value)
-
-
-def _at(tree: Mapping[str, Any], key: str, default: Any) -> Any:
-    for part in key.split("."):
-        if not isinstance(tree, Mapping) or part not in tree:
-            return default
-        tree = tree[part]
-    return tree
 
 
 def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
@@ -217,7 +132,7 @@ def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
 
 def known_keys(tree: Mapping[str, Any]) -> set[str]:
     """Every setting that exists, dotted; a method's own included."""
-    name = _at(tree, "method.name", MethodSettings().name)
+    name = value_at(tree, "method.name", MethodSettings().name)
     sections = {key: field.annotation for key, field in RunConfig.model_fields.items()}
     sections["method"] = METHODS[name].settings if name in METHODS else MethodSettings
     keys = {key for key in sections if key not in ("method",)}

@@ -5,26 +5,26 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from remem.data.augment import plain, plan_for
+from remem.events import Event
 from remem.methods.describe import describe
-from remem.methods.loop import Workshop, build_optimizer, run_stage
+from remem.methods.loop import EpochEnded, TrainContext, build_optimizer, run_stage
 from remem.methods.method import PhaseFacts
 from remem.methods.stage import Stage
 from remem.nets.network import Network
 from remem.runs.build import Prepared, limit_threads, network_builder, open_fabric
-from remem.runs.plan import Plan, PlannedPhase
+from remem.runs.dry_run import Plan, PlannedPhase
 from remem.seeding import Streams
 from remem.types import Samples
 
-SHARES = {"first": 0.3, "later": 0.4, "balanced": 0.2, "judge": 0.1}  # of the seconds that are spent on measuring
+SHARES = {"first": 0.3, "later": 0.4, "balanced": 0.2, "describe": 0.1}  # of the seconds that are spent on measuring
 FEWEST, GROWTH, MOST_BATCHES = 2, 4, 8  # samples of the first trial, how fast trials grow, and how far
-GENTLE = 1e-9  # a rate at which no network diverges
+TINY_LR = 1e-9  # a rate at which no network diverges
 PROGRAM_BYTES = 480_000_000  # Python, torch and what else is imported and warmed up: measured on a run of digits
 
 
@@ -34,7 +34,7 @@ class Trial:
 
     first: Mapping[str, float]  # phase 0
     later: Mapping[str, float]  # phases 1..N, the balanced fine-tuning among them
-    judge: float  # seconds of one sample that is described
+    describe: float  # seconds per sample of a forward pass in evaluation mode
     model_bytes: int  # with rows for all classes
     teacher_bytes: int
     training_bytes: int  # gradients and what the optimiser remembers
@@ -59,11 +59,11 @@ class Bytes:
 
 
 def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float]:
-    """About how long every phase would take: training, and describing samples for selection, means and judging."""
+    """About how long every phase would take: training, and describing samples for selection, means and evaluation."""
     method, config = prepared.method, prepared.config
-    judged, seconds = 0, []
+    evaluated, seconds = 0, []
     for planned, phase in zip(plan.phases, prepared.scenario.phases, strict=True):
-        judged += len(phase.judge)
+        evaluated += len(phase.eval_samples)
         first = 0 if method.restarts else planned.phase
         paces = trial.later if first else trial.first
         total = 0.0
@@ -71,10 +71,10 @@ def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float
             epochs = config.finetune.epochs if stage == "balanced" else config.train.epochs_of(first)
             evened = stage in ("balanced", "mixture")  # these see old and new classes in equal numbers
             total += pace * epochs * (_evened(planned) if evened else planned.held)
-        described = judged + planned.held * (2 if config.augment.flip else 1)
+        described = evaluated + planned.held * (2 if config.augment.flip else 1)
         if planned.decision is not None:  # the classes before are ranked, and the new ones for the fine-tuning
             described += plan.phases[planned.phase - 1].held_new + planned.held_new
-        seconds.append(total + trial.judge * described)
+        seconds.append(total + trial.describe * described)
     return seconds
 
 
@@ -87,9 +87,9 @@ def _evened(planned: PlannedPhase) -> int:
 
 def estimate_bytes(prepared: Prepared, plan: Plan, trial: Trial) -> Bytes:
     scenario = prepared.scenario
-    bank, judge = scenario.bank, scenario.judge
+    bank, eval_bank = scenario.bank, scenario.eval_bank
     held = max(planned.held if planned.budget is None else planned.budget for planned in plan.phases[1:])
-    own_test = judge.memory_bytes if judge.fingerprint != bank.fingerprint else 0
+    own_test = eval_bank.memory_bytes if eval_bank.fingerprint != bank.fingerprint else 0
     return Bytes(
         held=held * bank.row_bytes,
         data=bank.memory_bytes + own_test,
@@ -109,15 +109,15 @@ def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
     if not prepared.method.restarts:
         teacher = bench.grow()
         later = bench.paces(teacher, seconds * SHARES["later"])
-        if prepared.method.regime == "budget" and prepared.config.finetune.epochs:
+        if prepared.method.replay == "budget" and prepared.config.finetune.epochs:
             later |= bench.paces(teacher, seconds * SHARES["balanced"], balanced=True)
-    judge = bench.describing(seconds * SHARES["judge"])
+    pace = bench.describing(seconds * SHARES["describe"])
     batch_bytes, training_bytes = bench.batch_bytes(teacher), bench.training_bytes()
     model_bytes = bench.model_bytes()
     return Trial(
         first=first,
         later=later,
-        judge=judge,
+        describe=pace,
         model_bytes=model_bytes,
         teacher_bytes=model_bytes if teacher is not None and prepared.method.asks_teacher else 0,
         training_bytes=training_bytes,
@@ -132,10 +132,10 @@ class Bench:
         config, scenario = prepared.config, prepared.scenario
         self._prepared, self._plan, self._reader = prepared, plan, scenario.bank
         self._train = config.train.model_copy(update={"devices": 1, "strategy": "single"})
-        self._events: list[dict[str, Any]] = []
-        pictures = plan_for(scenario.look, scenario.bank.shape, config.augment)
+        self._events: list[EpochEnded] = []
+        augment = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
         fabric = open_fabric(self._train)
-        self._shop = Workshop(self._train, pictures, fabric, Streams(config.seed, "trial"), self._events.append)
+        self._context = TrainContext(self._train, augment, fabric, Streams(config.seed, "trial"), self._note)
         self._network = network_builder(prepared)(0)
         self._generator = torch.Generator().manual_seed(0)
         self._phase = 0
@@ -156,23 +156,27 @@ class Bench:
         def train(count: int) -> None:
             self._events.clear()
             for stage in self._stages(count, balanced=balanced):
-                run_stage(stage, self._network, self._reader, self._shop, phase=self._phase, teacher=teacher)
+                run_stage(stage, self._network, self._reader, self._context, phase=self._phase, teacher=teacher)
 
         self._tried = self._grown(train, seconds)
-        return {event["stage"]: event["seconds"] / event["samples"] for event in self._events}
+        return {event.stage: event.seconds / event.samples for event in self._events}
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, EpochEnded):
+            self._events.append(event)
 
     def describing(self, seconds: float) -> float:
         """Seconds of one sample that is described."""
         took = math.inf
 
-        def look(count: int) -> None:
+        def attempt(count: int) -> None:
             nonlocal took
             started = time.perf_counter()
             samples = self._samples(count)
-            describe(self._network, self._reader, samples, plan=self._shop.plan, fabric=self._shop.fabric)
+            describe(self._network, self._reader, samples, plan=self._context.plan, fabric=self._context.fabric)
             took = (time.perf_counter() - started) / count
 
-        self._grown(look, seconds)
+        self._grown(attempt, seconds)
         return took
 
     def _grown(self, attempt: Callable[[int], None], seconds: float) -> int:
@@ -202,22 +206,22 @@ class Bench:
         stages = method.stages(self._facts(), self._network, samples, self._train)
         if balanced:
             stages = [method.balanced(stages[0], self._network, samples, self._prepared.config.finetune)]
-        return [replace(stage, epochs=1, rate=GENTLE) for stage in stages]
+        return [replace(stage, epochs=1, lr=TINY_LR) for stage in stages]
 
     def _facts(self) -> PhaseFacts:
         sizes = [len(phase.classes) for phase in self._prepared.scenario.phases]
-        return PhaseFacts(self._phase, sum(sizes[: self._phase]), sizes[self._phase], self._shop.streams)
+        return PhaseFacts(self._phase, sum(sizes[: self._phase]), sizes[self._phase], self._context.streams)
 
     def _samples(self, count: int) -> Samples:
         """Training samples of the phases that are held, some of them several times if there are not enough."""
-        oldest = self._phase if self._prepared.method.regime == "none" else 0
+        oldest = self._phase if self._prepared.method.replay == "none" else 0
         phases = self._prepared.scenario.phases[oldest : self._phase + 1]
         share = -(-count // len(phases))
         parts = []
         for phase in phases:
             rows = np.concatenate(list(phase.train.values()))
             labels = np.repeat(list(phase.train), [len(part) for part in phase.train.values()])
-            order = np.resize(self._shop.streams.numpy(phase.index, "samples").permutation(len(rows)), share)
+            order = np.resize(self._context.streams.numpy(phase.index, "samples").permutation(len(rows)), share)
             parts.append(Samples(rows[order], labels[order]))
         both = parts[0] if len(parts) == 1 else parts[0].with_(parts[1])
         return both.take(np.argsort(np.arange(len(both)) % share, kind="stable")[:count])
@@ -228,8 +232,8 @@ class Bench:
         [stage, *_] = self._stages(count)
         values = torch.from_numpy(self._reader.read(stage.samples.rows))
         labels = torch.from_numpy(stage.samples.labels)
-        fabric = self._shop.fabric
-        inputs = plain(fabric.to_device(values), self._shop.plan)
+        fabric = self._context.fabric
+        inputs = plain(fabric.to_device(values), self._context.plan)
         weights = {value.untyped_storage().data_ptr() for value in self._network.state_dict().values()}
         kept: dict[int, int] = {}
 
@@ -266,7 +270,7 @@ class Bench:
     def _add_classes(self, count: int) -> None:
         self._network.head.grow(count, self._generator)
         self._network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._shop.fabric.to_device(self._network)
+        self._context.fabric.to_device(self._network)
 
 
 def _bytes_of(module: nn.Module) -> int:

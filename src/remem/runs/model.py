@@ -1,6 +1,5 @@
-"""The model of a finished run, without its data: `model.safetensors` written, read again, and asked for labels."""
+"""The model of a finished run: saved to `model.safetensors`, loaded without the data, and used to predict."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,34 +9,32 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from numpy.typing import ArrayLike
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from scipy.special import softmax  # type: ignore[import-untyped]
 from torch import Tensor
 
-from remem.data.arrays import ArraySource, as_values
+from remem.data.arrays import as_values
 from remem.data.augment import plan_for
 from remem.data.images import resize
-from remem.data.source import Look
+from remem.data.source import ArraySource, Preprocessing
 from remem.errors import DamagedFileError, InputError
 from remem.evaluation.metrics import FloatArray, nearest_mean
+from remem.events import ignore
 from remem.methods.describe import CHUNK, Described
-from remem.methods.learner import Learner, Recipe
-from remem.methods.loop import Workshop
+from remem.methods.learner import Learner, LearnerSpec
+from remem.methods.loop import TrainContext
 from remem.methods.method import Readout
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.network import Network, build_network
 from remem.runs.build import limit_threads, open_fabric
-from remem.runs.checkpoint import digest, write_atomically
 from remem.runs.config import RunConfig, validate
+from remem.runs.migrations import migrate_model
 from remem.runs.results import load_result
-from remem.runs.single import silent
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
+from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 from remem.types import IntArray, Reader, Samples, Values
 
-FORMAT = 1
 FILE = "model.safetensors"
 MEANS = "class_means"  # beside the network's own tensors
 Head = Literal["own", "cnn", "nme"]
@@ -130,11 +127,10 @@ class Model:
         return Prediction(classes, softmax(2 * products, axis=1), self.class_names)
 
 
-def save_model(path: Path, facts: Mapping[str, Any], network: Mapping[str, Tensor], means: FloatArray | None) -> None:
+def save_model(path: Path, facts: dict[str, Any], network: Mapping[str, Tensor], means: FloatArray | None) -> None:
     """Weights and class means, with everything that is needed to use them; equal models are equal files."""
     tensors = dict(network) | ({} if means is None else {MEANS: torch.from_numpy(means)})
-    head = {"format": FORMAT, **facts, "sha256": digest(json.dumps(facts), tensors)}
-    write_atomically(path, save(tensors, {"remem": json.dumps(head)}))  # one key: several are written in any order
+    save_snapshot(path, Snapshot(facts, tensors))
 
 
 def load_model(folder: str | Path) -> Model:
@@ -144,7 +140,8 @@ def load_model(folder: str | Path) -> Model:
     on the CPU where the run's device is absent.
     """
     path = _finished(Path(folder))
-    facts, tensors = _read(path)
+    model_file = load_snapshot(path, migrate_model)
+    facts, tensors = model_file.facts, dict(model_file.tensors)
     means = tensors.pop(MEANS, None)
     try:
         config = validate(facts["config"])
@@ -176,27 +173,11 @@ def _finished(place: Path) -> Path:
     return place / FILE
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a model file says and holds; one that is cut short or changed is said to be so."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            facts: dict[str, Any] = json.loads((file.metadata() or {})["remem"])
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        version, checksum = facts.pop("format"), facts.pop("sha256", None)
-    except (SafetensorError, KeyError, OSError, ValueError, TypeError, AttributeError) as error:
-        raise DamagedFileError(f"{path}: not a whole model ({error})") from error
-    if version != FORMAT:
-        raise DamagedFileError(f"{path}: format {version}, expected {FORMAT}")
-    if checksum is not None and checksum != digest(json.dumps(facts), tensors):
-        raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
-    return facts, tensors
-
-
 def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Learner:
     """A learner with the run's network, its evaluation transform, and nothing to learn."""
     method, augment = METHODS[config.method.name].build(config.method), config.augment
-    look = Look(mean=None, std=None, augment=augment.kind, flip=False)  # the settings have all of it, resolved
-    recipe = Recipe(
+    look = Preprocessing(mean=None, std=None, augment=augment.kind, flip=False)  # the settings have all of it, resolved
+    spec = LearnerSpec(
         build=lambda seed: build_network(config.net, shape, method.head, seed),
         measures=False,  # mean and deviation are tensors of the network
         method=method,
@@ -204,10 +185,10 @@ def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tenso
         rank=SELECTIONS[config.memory.selection].rank,
     )
     limit_threads(config.train.threads)
-    shop = Workshop(
-        config.train, plan_for(look, shape, augment), _open_fabric(config.train), Streams(config.seed), silent
+    context = TrainContext(
+        config.train, plan_for(look, shape, augment), _open_fabric(config.train), Streams(config.seed), ignore
     )
-    learner = Learner(recipe, shop)
+    learner = Learner(spec, context)
     learner.load(tensors)
     return learner
 

@@ -1,156 +1,170 @@
-"""What a run leaves behind: `result.json`, `predictions.npz`, and the same as a Python value."""
+"""What a run leaves behind: `result.json` as typed records, and `predictions.npz`."""
 
 import io
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import remem
 from remem.errors import DamagedFileError
 from remem.evaluation.metrics import confusion, forgetting
-from remem.runs.checkpoint import write_atomically
-from remem.types import Decision, IntArray, PhaseResult
+from remem.runs.migrations import current_names
+from remem.storage.atomic import write_atomically
+from remem.storage.jsonfile import read_json, write_json
+from remem.types import IntArray, PhaseResult
 
 FORMAT = 1
-NEEDED = ("status", "config", "oracle", "average_accuracy", "last_accuracy", "forgetting", "phases", "samples_peak")
 
 
-@dataclass(frozen=True)
-class PhaseRecord:
-    """One phase as `result.json` has it; `data` is that entry, and its fields are attributes."""
+class Record(BaseModel):
+    """Part of `result.json`. Fields that a later version added are kept."""
 
-    data: Mapping[str, Any]
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.data[name]
-        except KeyError:
-            raise AttributeError(f"a phase has no '{name}'; it has {', '.join(self.data)}") from None
+    model_config = ConfigDict(frozen=True, extra="allow")
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """A whole run; `data` is `result.json`."""
+class ActionRecord(Record):
+    """What was decided in a phase."""
 
-    data: Mapping[str, Any]
+    old_share: float  # nominal
+    level1: float | None  # the share (phase 1) or its change; None where a policy gave an exact number
+    level2: float | None  # None where there was nothing to split
+    clamped: bool
 
-    @property
-    def phases(self) -> tuple[PhaseRecord, ...]:
-        return tuple(PhaseRecord(entry) for entry in self.data["phases"])
 
-    @property
-    def average_accuracy(self) -> float:
-        return float(self.data["average_accuracy"])
+class PhaseRecord(Record):
+    """One phase; accuracies are fractions, classes are positions in the class order."""
 
-    @property
-    def last_accuracy(self) -> float:
-        return float(self.data["last_accuracy"])
+    phase: int
+    classes_seen: int
+    accuracy: float
+    accuracy_cnn: float
+    accuracy_nme: float | None
+    accuracy_by_phase: tuple[float, ...]
+    accuracy_old: float | None
+    accuracy_new: float
+    accuracy_per_class: dict[str, float]
+    action: ActionRecord | None
+    budget: int | None
+    held_old: int
+    held_new: int
+    held_per_class: dict[str, int]
+    seconds: dict[str, float]
 
-    @property
-    def forgetting(self) -> float:
-        return float(self.data["forgetting"])
+    @classmethod
+    def of(cls, result: PhaseResult) -> Self:
+        given = {name: getattr(result, name) for name in cls.model_fields if hasattr(result, name)}
+        by_class = {name: {str(k): v for k, v in value.items()} for name, value in given.items() if name in _BY_CLASS}
+        action = None if result.decision is None else ActionRecord.model_validate(result.decision.to_json())
+        return cls(**{**given, **by_class, "seconds": dict(result.seconds), "action": action})
+
+
+_BY_CLASS = ("accuracy_per_class", "held_per_class")
+
+
+class RunFacts(Record):
+    """What `result.json` says of a run besides its numbers."""
+
+    config: dict[str, Any]  # everything resolved, without paths of the machine
+    head: str
+    oracle: bool
+    policy_saw_classes: bool
+    policy: dict[str, Any]  # provenance
+    data_fingerprint: str
+    class_order: tuple[int, ...]
+    class_names: tuple[str, ...]
+
+
+class RunResult(RunFacts):
+    """A whole run, or its phases so far."""
+
+    format: Literal[1]
+    remem: str
+    status: Literal["complete", "running"]
+    average_accuracy: float
+    last_accuracy: float
+    forgetting: float
+    average_accuracy_cnn: float
+    average_accuracy_nme: float | None
+    phases: tuple[PhaseRecord, ...] = Field(min_length=1)
+    samples_peak: int
+
+    @classmethod
+    def of(cls, facts: RunFacts, phases: Sequence[PhaseRecord], *, peak: int, complete: bool) -> Self:
+        """`peak` is the most samples held at once in phases 1..N, as every load counted them."""
+        nme = [phase.accuracy_nme for phase in phases if phase.accuracy_nme is not None]
+        return cls(
+            **facts.model_dump(),
+            format=1,
+            remem=remem.__version__,
+            status="complete" if complete else "running",
+            average_accuracy=_mean([phase.accuracy for phase in phases]),
+            last_accuracy=phases[-1].accuracy,
+            forgetting=forgetting([list(phase.accuracy_by_phase) for phase in phases]),
+            average_accuracy_cnn=_mean([phase.accuracy_cnn for phase in phases]),
+            average_accuracy_nme=_mean(nme) if len(nme) == len(phases) else None,
+            phases=tuple(phases),
+            samples_peak=peak,
+        )
 
     @property
     def complete(self) -> bool:
-        return bool(self.data["status"] == "complete")
+        return self.status == "complete"
+
+    @property
+    def policy_name(self) -> str:
+        return str(self.config["policy"])
+
+    @property
+    def method_name(self) -> str:
+        return str(self.config["method"]["name"])
 
     @property
     def label(self) -> str:
         """`icarl / static`, with oracles marked; `-` where no policy decides anything."""
-        config, later = self.data["config"], self.data["phases"][1:]
-        policy = "-" if later and all(entry["action"] is None for entry in later) else config["policy"]
-        return f"{config['method']['name']} / {policy}" + (" (oracle)" if self.data["oracle"] else "")
+        later = self.phases[1:]
+        policy = "-" if later and all(phase.action is None for phase in later) else self.policy_name
+        return f"{self.method_name} / {policy}" + (" (oracle)" if self.oracle else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """In the order of interface and documentation: what the run is, its numbers, its phases."""
+        tree = self.model_dump(mode="json")
+        first = ("format", "remem", "status")
+        return {name: tree[name] for name in first} | {name: v for name, v in tree.items() if name not in first}
 
 
-def phase_entry(result: PhaseResult) -> dict[str, Any]:
-    """A phase for `result.json`."""
-    return {
-        "phase": result.phase,
-        "classes_seen": result.classes_seen,
-        "accuracy": result.accuracy,
-        "accuracy_cnn": result.accuracy_cnn,
-        "accuracy_nme": result.accuracy_nme,
-        "accuracy_by_phase": list(result.accuracy_by_phase),
-        "accuracy_old": result.accuracy_old,
-        "accuracy_new": result.accuracy_new,
-        "accuracy_per_class": {str(label): value for label, value in result.accuracy_per_class.items()},
-        "action": action_entry(result.decision),
-        "budget": result.budget,
-        "held_old": result.held_old,
-        "held_new": result.held_new,
-        "held_per_class": {str(label): count for label, count in result.held_per_class.items()},
-        "seconds": dict(result.seconds),
-    }
-
-
-def action_entry(decision: Decision | None) -> dict[str, Any] | None:
-    """What was decided in a phase; None where nothing was."""
-    if decision is None:
-        return None
-    shares = {"old_share": decision.old_share, "level1": decision.level1, "level2": decision.level2}
-    return {**shares, "clamped": decision.clamped}
-
-
-def summarise(facts: Mapping[str, Any], phases: Sequence[Mapping[str, Any]], *, peak: int, complete: bool) -> RunResult:
-    """`result.json` from what is known of the run and its phases so far; `peak` was measured at every load."""
-    return RunResult(
-        {
-            "format": FORMAT,
-            "remem": remem.__version__,
-            "status": "complete" if complete else "running",
-            **facts,
-            "average_accuracy": _mean(phases, "accuracy"),
-            "last_accuracy": phases[-1]["accuracy"] if phases else None,
-            "forgetting": forgetting([entry["accuracy_by_phase"] for entry in phases]) if phases else None,
-            "average_accuracy_cnn": _mean(phases, "accuracy_cnn"),
-            "average_accuracy_nme": _mean(phases, "accuracy_nme"),
-            "phases": list(phases),
-            "samples_peak": peak,
-        }
-    )
-
-
-def _mean(phases: Sequence[Mapping[str, Any]], field: str) -> float | None:
-    """Over phases 0..N; None where a phase has no such number."""
-    values = [entry[field] for entry in phases]
-    return None if not values or None in values else sum(values) / len(values)
+def _mean(values: Sequence[float]) -> float:
+    """Over phases 0..N."""
+    return sum(values) / len(values)
 
 
 def save_result(path: Path, result: RunResult) -> None:
-    write_atomically(path, (json.dumps(result.data, indent=1) + "\n").encode())
+    write_json(path, result.to_json())
 
 
 def load_result(folder: Path) -> RunResult:
-    """The result of a run folder."""
+    """The result of a run folder, or of a file."""
     path = folder / "result.json" if folder.is_dir() else folder
+    tree = read_json(path, "result of a run", format=FORMAT)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise DamagedFileError(f"{path}: format {data['format']}, expected {FORMAT}")
-        absent = [key for key in NEEDED if key not in data]
-        if absent:
-            raise DamagedFileError(f"{path}: no '{absent[0]}'; expected a result of remem")
-        return RunResult(data)
-    except FileNotFoundError as error:
-        raise DamagedFileError(f"{path}: no such result; expected the folder of a run") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, DamagedFileError):
-            raise
-        raise DamagedFileError(f"{path}: not a result of remem ({error})") from error
+        return RunResult.model_validate({**tree, "config": current_names(tree.get("config", {}))})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DamagedFileError(f"{path}: '{where}': {first['msg']}; expected the result of a run") from error
 
 
-def save_predictions(path: Path, judgements: Mapping[str, IntArray], classes: int) -> None:
+def save_predictions(path: Path, predictions: Mapping[str, IntArray], classes: int) -> None:
     """Labels and predictions of every phase, and the confusion matrix after the last, as plain arrays."""
-    arrays: dict[str, NDArray[Any]] = {name: judgements[name].astype(np.int32) for name in sorted(judgements)}
-    last = max(int(name.rsplit("_", 1)[1]) for name in judgements)
+    arrays: dict[str, NDArray[Any]] = {name: predictions[name].astype(np.int32) for name in sorted(predictions)}
+    last = max(int(name.rsplit("_", 1)[1]) for name in predictions)
     for head in ("cnn", "nme"):
-        if f"{head}_{last}" in judgements:
-            arrays[f"confusion_{head}"] = confusion(judgements[f"labels_{last}"], judgements[f"{head}_{last}"], classes)
+        if f"{head}_{last}" in predictions:
+            labels, predicted = predictions[f"labels_{last}"], predictions[f"{head}_{last}"]
+            arrays[f"confusion_{head}"] = confusion(labels, predicted, classes)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_atomically(path, buffer.getvalue())

@@ -1,1 +1,1 @@
-"""Features -> ranking, best first; and the class entropy that tells hard classes from easy ones."""
+"""Ranks samples by their features, best first, and splits classes into harder and easier ones by entropy."""

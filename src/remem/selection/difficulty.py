@@ -1,4 +1,4 @@
-"""Which classes of a phase are harder: those whose held training samples leave the model uncertain (protocol 2.3)."""
+"""Class difficulty: the mean prediction entropy of a class's held training samples (protocol 2.3)."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from remem.types import IntArray
 
-BLOCK = 2**14  # samples in float64 at a time
+BLOCK = 2**14  # samples converted to float64 at a time
 
 
 def class_entropy(logits: NDArray[np.floating], labels: IntArray) -> dict[int, float]:
-    """Mean entropy of the softmax over a class's samples, in nats, for every class in `labels`; logits are (n, C)."""
+    """Mean softmax entropy, in nats, of every class in `labels`; logits are (n, C)."""
     blocks = [_entropy(logits[start : start + BLOCK]) for start in range(0, max(1, len(logits)), BLOCK)]
     entropy = np.concatenate(blocks)  # (n,)
     classes, where = np.unique(labels, return_inverse=True)
@@ -20,7 +20,7 @@ def class_entropy(logits: NDArray[np.floating], labels: IntArray) -> dict[int, f
 
 
 def _entropy(logits: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Of every row: log Z - E[z]."""
+    """Entropy of every row: log Z - E[z]."""
     shifted = logits.astype(np.float64)
     shifted -= shifted.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
@@ -30,7 +30,7 @@ def _entropy(logits: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def split(entropy: Mapping[int, float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The harder half of the classes, ceil(n / 2) of them, and the rest; ties by class order, both halves ascending."""
+    """The ceil(n / 2) harder classes and the rest, both ascending; ties go to the lower class."""
     ranked = sorted(entropy, key=lambda label: (-entropy[label], label))
     half = -(-len(ranked) // 2)
     return tuple(sorted(ranked[:half])), tuple(sorted(ranked[half:]))

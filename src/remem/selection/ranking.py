@@ -1,4 +1,4 @@
-"""The selections by name: each ranks the samples of several classes at once, best first."""
+"""Selections by name: each ranks the samples of several classes at once, best first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,14 @@ from remem.selection.herding import herd
 from remem.selection.uniform import shuffle
 from remem.types import IntArray
 
-# (features (n, d), groups of positions, one per class, random stream, threads) -> each group's positions, best first
 Rank = Callable[[NDArray[np.floating], Sequence[IntArray], np.random.Generator, int], list[IntArray]]
+"""(features (n, d), positions of each class, generator, threads) -> positions of each class, best first."""
 
 
 @dataclass(frozen=True)
 class SelectionEntry:
+    """A registered selection."""
+
     summary: str
     rank: Rank
 

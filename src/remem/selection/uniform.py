@@ -1,4 +1,4 @@
-"""Uniform selection: a ranking by chance, the baseline of herding."""
+"""Uniform selection: a random ranking, the baseline of herding."""
 
 from collections.abc import Sequence
 

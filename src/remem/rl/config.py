@@ -1,0 +1,116 @@
+"""Settings of policy learning: which tasks, how many runs, at what cost."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from remem.errors import InputError
+from remem.rl.paths import Fidelity
+from remem.rl.reinforce import ReinforceSettings
+from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
+from remem.runs.trees import Tree, merged
+from remem.settings import Settings
+
+
+class LearnSettings(ReinforceSettings):
+    """The `learn` section: Algorithm 1 with K tasks x Z runs in each of m epochs."""
+
+    levels: Literal[1, 2] = 2
+    crossval_fixed: bool = False  # learns nothing: every fixed share on every task of the pool, and the best one stays
+    source: str = "phase0"  # of the target; "target": the whole target, an oracle; "dataset:NAME": another data set
+    fidelity: Fidelity = "features"
+    epochs: int = Field(default=100, ge=1)  # m
+    tasks: int = Field(default=2, ge=1)  # K
+    runs: int = Field(default=8, ge=1)  # Z
+    pool: int = Field(default=4, ge=0)  # how many tasks there are in all; 0: new ones in every epoch
+    finish_epochs: int = Field(default=0, ge=0)  # more epochs afterwards, at the fidelity below
+    finish_fidelity: Fidelity = "full"
+    phases: tuple[int, ...] | None = None  # several N at once, task by task; None: as the target
+    scale_batch: bool = True  # batches as much smaller as M is, so that a phase has as many steps as on the target
+    short_share: float = Field(default=0.25, gt=0, le=1)  # of the epochs that `short` trains
+    features_steps: int = Field(
+        default=200, ge=1
+    )  # at most, of a head on frozen features in one stage: it is soon done
+    baseline: Literal["average", "leave-one-out"] = "leave-one-out"  # tasks differ more than paths do
+    fresh_init: bool = False  # phase 0 anew for every run, as in the paper; then no prefix is shared
+    share: bool = True  # no prefix is trained twice; off, every run starts from nothing
+    hidden: int = Field(default=32, ge=1, le=4096)  # units of the policy's hidden layers
+    disk_gigabytes: float = Field(default=4.0, ge=0)  # for snapshots of inner nodes
+
+    @field_validator("source")
+    @classmethod
+    def _is_a_source(cls, source: str) -> str:
+        if source not in ("phase0", "target") and not (source.startswith("dataset:") and source != "dataset:"):
+            raise InputError(f"source: '{source}' given; expected phase0, target or dataset:NAME")
+        return source
+
+    @field_validator("phases")
+    @classmethod
+    def _are_phases(cls, phases: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if phases is not None and (not phases or min(phases) < 1):
+            raise InputError(f"learn.phases: {list(phases)} given; expected whole numbers of at least 1")
+        return phases
+
+    @model_validator(mode="after")
+    def _has_tasks_for_all(self) -> "LearnSettings":
+        if self.crossval_fixed and not self.pool:
+            raise InputError("learn.pool: 0 given; expected at least 1, the tasks that fixed shares are compared on")
+        if self.pool and len(self.phases or ()) > self.pool:
+            raise InputError(f"learn.pool: {self.pool} given; expected a task for each of learn.phases")
+        return self
+
+    @property
+    def all_epochs(self) -> int:
+        return 1 if self.crossval_fixed else self.epochs + self.finish_epochs
+
+    def fidelity_of(self, epoch: int) -> Fidelity:
+        return self.fidelity if epoch < self.epochs else self.finish_fidelity
+
+    def tasks_of(self, epoch: int) -> list[int]:
+        """Numbers of the K tasks of an epoch: the pool in turn, or new ones for ever."""
+        first = epoch * self.tasks
+        return [number % self.pool if self.pool else number for number in range(first, first + self.tasks)]
+
+
+class LearnConfig(Settings):
+    """A target as a run would meet it, and how a policy for it is learned."""
+
+    target: RunConfig
+    learn: LearnSettings = LearnSettings()
+
+    @property
+    def on_source(self) -> RunConfig:
+        """The target's settings over the data that tasks are cut from; another data set is read in the same way."""
+        kind, _, name = self.learn.source.partition(":")
+        if kind != "dataset":
+            return self.target
+        return self.target.model_copy(update={"data": self.target.data.model_copy(update={"name": name})})
+
+
+def compose_learning(*layers: Mapping[str, Any]) -> LearnConfig:
+    """Like the settings of a run, with a section `learn` beside them."""
+    learn: Tree = {}
+    for layer in layers:
+        section = layer.get("learn", {})
+        if not isinstance(section, Mapping):
+            raise InputError(f"learn: {section!r} given; expected settings such as learn.epochs=30")
+        learn = merged(learn, section)
+    target = compose(*({key: value for key, value in layer.items() if key != "learn"} for layer in layers))
+    return LearnConfig(target=target, learn=read_learn_settings(learn))
+
+
+def normalized(config: LearnConfig) -> LearnConfig:
+    """Settings that mean the same from any folder; no policy plays a part while one is learned."""
+    kind, learn = config.learn.source.partition(":")[0], config.learn
+    if kind == "dataset":
+        name = with_absolute_paths(config.on_source).data.name
+        learn = learn.model_copy(update={"source": f"{kind}:{name}"})
+    none = {"policy": "static", "policy_sha256": None, "sample_actions": False}
+    target = single_threaded(with_absolute_paths(config.target)).model_copy(update=none)
+    return LearnConfig(target=target, learn=learn)
+
+
+def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
+    """One line for the first thing wrong."""
+    return read_section(LearnSettings, "learn", tree)

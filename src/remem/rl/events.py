@@ -1,0 +1,56 @@
+"""Events of policy learning."""
+
+from dataclasses import dataclass
+
+from remem.events import Event
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """The size of one pseudo task."""
+
+    sizes: tuple[int, ...]  # classes of phases 0..N
+    kind: str  # of the budget: fixed or growing
+    budget: int
+    exemplars: int
+
+
+@dataclass(frozen=True)
+class LearningStarted(Event, kind="learning"):
+    """What is going to be learned."""
+
+    name: str  # of the policy
+    oracle: bool
+    source: str  # phase0, target or dataset
+    data: str
+    classes: int
+    tasks: tuple[TaskSummary, ...]  # one for every number of phases
+    epochs: int
+    done: int  # epochs complete before this session
+
+
+@dataclass(frozen=True)
+class NodesTrained(Event, kind="nodes"):
+    """Progress inside an epoch."""
+
+    epoch: int
+    share: float  # of the epoch's nodes
+    left: float | None  # seconds, a guess
+    trained: int  # phases in this session
+
+
+@dataclass(frozen=True)
+class PolicyUpdated(Event, kind="policy"):
+    """The end of an epoch."""
+
+    epoch: int  # from 1
+    epochs: int
+    fidelity: str
+    reward: float  # mean over the epoch's runs, as an average accuracy
+    best: float  # of these runs
+    path: tuple[tuple[int, ...], ...]  # the most probable actions through the first task
+    loss: float
+    entropy: float
+    grad_norm: float
+    trained: int
+    left: float | None

@@ -1,0 +1,190 @@
+"""A policy learned in a folder: resumable after every node, a policy folder at the end."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from statistics import fmean
+
+import remem
+from remem.errors import DamagedFileError, InputError
+from remem.events import Emit
+from remem.parallel.pool import WorkerPool
+from remem.policies.files import load_policy, save_policy
+from remem.policies.learned import Learned
+from remem.rl.config import LearnConfig, normalized, read_learn_settings
+from remem.rl.events import NodesTrained, PolicyUpdated
+from remem.rl.jobs import PooledTraining
+from remem.rl.oracles import compare_fixed, fixed_paths
+from remem.rl.paths import TaskKey, sample_path
+from remem.rl.prefix_tree import RewardCache, one_by_one
+from remem.rl.provenance import provenance, started
+from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.reward_log import RewardLog, logged
+from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.rl.trainer import Epoch, PolicyTrainer
+from remem.runs.build import limit_threads
+from remem.runs.config import validate
+from remem.runs.migrations import current_names
+from remem.storage.event_log import LOG, EventLog
+from remem.storage.jsonfile import Document
+from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
+from remem.storage.workdir import WorkDir, WorkKind
+
+CHECKPOINT, POLICY, SNAPSHOTS = "checkpoint.safetensors", "policy.json", "snapshots"
+
+
+def _migrate(document: Document) -> Document:
+    """`learning.json` of format 1."""
+    settings = {"target": current_names(document["target"]), **current_names({"learn": document["learn"]})}
+    return {"format": 2, "settings": settings, "fingerprints": {"data": str(document["data_fingerprint"])}}
+
+
+LEARNING = WorkKind("learning", "learning.json", {1: _migrate})
+
+
+def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool | None = None) -> Learned:
+    """Begins or resumes this very learning or, where it is complete, reads its policy; the policy is saved to `out`.
+
+    Without a pool everything is trained in this process, one node after another.
+    """
+    config = normalized(config)
+    tasks = PseudoTasks(config, DiskSnapshotCache(out / SNAPSHOTS, int(config.learn.disk_gigabytes * 1e9)))
+    folder = WorkDir(out, LEARNING)
+    if not folder.exists:
+        folder.require_free()
+        check_learning(config, tasks)  # a mistake leaves nothing behind
+    with folder.claim():
+        _begin_or_check(config, tasks, folder)
+        if (out / POLICY).exists():
+            return load_policy(out)
+        limit_threads(config.target.train.threads)  # updates of the policy, too, do not depend on who trains the nodes
+        session = Session(config, tasks, out, emit, pool)
+        session.start()
+        if config.learn.crossval_fixed:
+            fixed, shares = compare_fixed(config.learn, tasks, session.rewards)
+            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
+            save_policy(out, fixed, {**provenance(config, tasks, rewards), "shares": shares})
+        else:
+            session.train()
+            trainer = session.trainer
+            save_policy(out, trainer.policy, provenance(config, tasks, trainer.mean_rewards))
+        rmtree(out / SNAPSHOTS, ignore_errors=True)
+    return load_policy(out)
+
+
+class Session:
+    """One learning in this process: the trainer, its checkpoint after every epoch, and what is reported."""
+
+    def __init__(self, config: LearnConfig, tasks: PseudoTasks, out: Path, emit: Emit, pool: WorkerPool | None) -> None:
+        self._config, self._tasks, self._out = config, tasks, out
+        self._pooled = None if pool is None else PooledTraining(pool, config, out / SNAPSHOTS)
+        self._log = EventLog(out / LOG, (PolicyUpdated,))
+        self._emit = emit
+        train_nodes = one_by_one(tasks.train) if self._pooled is None else self._pooled.train_nodes
+        log = RewardLog(out)
+        self.rewards = RewardCache(logged(train_nodes, log, self._report_nodes), log.read())
+        self.trainer = PolicyTrainer(config, tasks, self.rewards)
+        self._time = TimeLeft(config.learn.all_epochs)
+
+    def start(self) -> None:
+        """Takes over the epochs that are complete, and says what will be learned."""
+        path, trainer = self._out / CHECKPOINT, self.trainer
+        if path.exists():
+            snapshot = load_snapshot(path)
+            try:
+                trainer.mean_rewards = [float(value) for value in snapshot.facts["means"]]
+                trainer.reinforce.load(snapshot.tensors)
+            except (KeyError, ValueError, RuntimeError, TypeError) as error:
+                raise DamagedFileError(f"{path}: not the checkpoint of this learning ({error})") from error
+        done = len(trainer.mean_rewards)
+        # An epoch that was logged just before a stop, and not yet saved, is logged again.
+        self._log.trim(lambda entry: isinstance(entry.get("epoch"), int) and entry["epoch"] <= done)
+        self._emit(started(self._config, self._tasks, done=done))
+        self._time.begin(done)
+
+    def train(self) -> None:
+        """All epochs that are left."""
+        for epoch in self.trainer.train():
+            event = self._event(epoch)
+            self._log(event)
+            facts = {"means": self.trainer.mean_rewards}
+            save_snapshot(self._out / CHECKPOINT, Snapshot(facts, self.trainer.reinforce.state()))
+            self._emit(event)
+
+    def _event(self, epoch: Epoch) -> PolicyUpdated:
+        learn = self._config.learn
+        key = TaskKey(learn.tasks_of(0)[0], learn.fidelity_of(epoch.index))
+        path, _ = sample_path(self._tasks.path_task(key), self.trainer.policy, None)
+        accuracies = [run.total / len(run.rewards) for run in epoch.runs]
+        return PolicyUpdated(
+            epoch=epoch.index + 1,
+            epochs=learn.all_epochs,
+            fidelity=key.fidelity,
+            reward=fmean(accuracies),
+            best=max(accuracies),
+            path=tuple(action.key() for action in path),
+            **epoch.update._asdict(),
+            trained=self._trained,
+            left=self._time.left(epoch.index + 1),
+        )
+
+    def _report_nodes(self, share: float) -> None:
+        epoch = len(self.trainer.mean_rewards)
+        self._emit(NodesTrained(epoch, share, self._time.left(epoch + share), self._trained))
+
+    @property
+    def _trained(self) -> int:
+        """Phases trained in this session."""
+        return (self._tasks if self._pooled is None else self._pooled).trained
+
+
+@dataclass
+class TimeLeft:
+    """Seconds left, extrapolated from this session. Later epochs find more rewards cached, so the guess is high."""
+
+    epochs: int
+    began: float = 0.0
+    first: int = 0
+
+    def begin(self, done: int) -> None:
+        self.began, self.first = time.perf_counter(), done
+
+    def left(self, done: float) -> float | None:
+        fresh = done - self.first
+        return None if fresh <= 0 else (time.perf_counter() - self.began) * (self.epochs - done) / fresh
+
+
+def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:
+    """Raises for anything wrong with a learning, before anything is trained."""
+    tasks.check()
+    full = (tasks.task(TaskKey(number, "full")) for number in range(config.learn.pool))
+    if config.learn.crossval_fixed and not fixed_paths(list(full)):
+        raise InputError("budget: it leaves no fixed share feasible in any phase of any task; expected a larger one")
+
+
+def read_learning(out: Path, root: Path | None = None) -> tuple[LearnConfig, str]:
+    """The settings and the data fingerprint that a folder's learning began with; `root` is where the data are now."""
+    begun = WorkDir(out, LEARNING).read()
+    try:
+        target = validate(begun.settings["target"])
+        learn = read_learn_settings(begun.settings["learn"])
+    except (InputError, KeyError, TypeError) as error:
+        raise DamagedFileError(
+            f"{out / LEARNING.settings_file}: not the settings of a policy's learning ({error})"
+        ) from error
+    if root is not None:
+        target = target.model_copy(update={"data": target.data.model_copy(update={"root": root})})
+    return LearnConfig(target=target, learn=learn), begun.fingerprints.get("data", "")
+
+
+def _begin_or_check(config: LearnConfig, tasks: PseudoTasks, folder: WorkDir) -> None:
+    now = config.model_dump(mode="json")
+    if not folder.exists:
+        folder.begin(now, {"data": tasks.dataset.train.fingerprint}, remem.__version__)
+        return
+    before, fingerprint = read_learning(folder.path)
+    folder.require_same_settings(before.model_dump(mode="json"), now)
+    if not (folder.path / POLICY).exists():
+        check_learning(config, tasks)
+        folder.require_same_data({"data": fingerprint}, {"data": tasks.dataset.train.fingerprint})

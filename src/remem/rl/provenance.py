@@ -1,0 +1,66 @@
+"""What a learning is, in plain numbers, and where its policy comes from: no path of the machine in either."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from remem.rl.config import LearnConfig, LearnSettings
+from remem.rl.events import LearningStarted, TaskSummary
+from remem.rl.paths import TaskKey
+from remem.rl.pseudo_tasks import PseudoTasks
+
+SUFFIX = {"phase0": "", "target": "-upper-bound", "dataset": "-transferred"}
+
+
+def started(config: LearnConfig, tasks: PseudoTasks, *, done: int) -> LearningStarted:
+    """What is going to be learned, in plain numbers."""
+    learn = config.learn
+    examples = [tasks.task(TaskKey(number, "full")) for number in range(len(learn.phases or (0,)))]
+    summaries = (
+        TaskSummary(
+            tuple(facts.classes for facts in task.phases), task.budget.kind, task.budget.amount, task.budget.exemplars
+        )
+        for task in examples
+    )
+    return LearningStarted(
+        name=policy_name(learn),
+        oracle=learn.source == "target",
+        source=learn.source.partition(":")[0],
+        data=config.on_source.public()["data"]["name"],
+        classes=len(tasks.classes),
+        tasks=tuple(summaries),
+        epochs=learn.all_epochs,
+        done=done,
+    )
+
+
+def policy_name(learn: LearnSettings) -> str:
+    """What a policy is called, by what it is (protocol 3)."""
+    if learn.crossval_fixed:
+        return "crossval-fixed"
+    kind = learn.source.partition(":")[0]
+    return ("rmm" if learn.levels == 2 else "rmm-one-level") + SUFFIX[kind]
+
+
+def provenance(config: LearnConfig, tasks: PseudoTasks, means: Sequence[float]) -> dict[str, Any]:
+    """Where a policy comes from, for its file; no path of this machine."""
+    target, learn = config.target.public(), config.learn.model_dump(mode="json")
+    kind = config.learn.source.partition(":")[0]
+    data = config.on_source.public()["data"]["name"]
+    if kind == "dataset":
+        learn["source"] = f"dataset:{data}"
+    return {
+        "name": policy_name(config.learn),
+        "oracle": kind == "target",
+        "source": {
+            "kind": kind,
+            "data": data,
+            "classes": [tasks.dataset.class_names[label] for label in tasks.classes],
+            "order": None if kind == "dataset" else target["scenario"]["order"],
+            "phases": list(config.learn.phases or (config.target.scenario.phases,)),
+            "budget": None if kind == "dataset" else target["memory"]["budget"],
+        },
+        "method": target["method"],
+        "settings": {"learn": learn, "target": target},
+        "seed": config.target.seed,
+        "rewards": list(means),
+    }

@@ -1,0 +1,235 @@
+"""Pseudo tasks (protocol 4): Algorithm 1, line 6. The same number gives the same task in any process."""
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from lightning_fabric import Fabric
+
+from remem.data.bank import Bank
+from remem.data.batches import SMALLEST
+from remem.data.datasets import load_dataset
+from remem.data.orders import class_order
+from remem.data.pseudo import pseudo_scenario, sealed, training_rows
+from remem.data.scenario import Scenario, phase_sizes
+from remem.data.settings import ScenarioSettings
+from remem.data.source import ArraySource, Dataset, Preprocessing
+from remem.episode import Episode
+from remem.errors import InputError
+from remem.events import ignore
+from remem.memory.budget import MemorySettings, PhaseFacts, parse_budget, resolve
+from remem.methods.settings import MethodSettings, TrainSettings
+from remem.methods.table import METHODS
+from remem.nets.settings import NetSettings
+from remem.rl.config import LearnConfig
+from remem.rl.paths import ActionPath, Reward, Task, TaskKey
+from remem.rl.prefix_tree import PrefixTrainer
+from remem.rl.snapshot_cache import SnapshotCache
+from remem.runs.build import Prepared, open_episode, open_fabric, prepare
+from remem.runs.config import RunConfig
+from remem.seeding import Streams
+from remem.storage.tensorfile import Snapshot
+from remem.types import IntArray, Phase, Samples
+
+KEPT = 64  # tasks in memory; others are built again when they are needed
+
+
+class PseudoTasks:
+    """The tasks of one learning and their episodes. The test set is sealed before anything else happens."""
+
+    def __init__(self, config: LearnConfig, cache: SnapshotCache) -> None:
+        self._config = config
+        self._trainer = PrefixTrainer(self.open, cache)
+        self._prepared: dict[TaskKey, Prepared] = {}
+        self._tasks: dict[TaskKey, Task] = {}
+        self._fabrics: dict[str, Fabric] = {}  # by precision
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The data set that tasks are cut from, its test split sealed."""
+        return sealed(load_dataset(self._config.on_source.data))
+
+    @cached_property
+    def classes(self) -> tuple[int, ...]:
+        """The labels that tasks consist of, in the target's class order."""
+        target, source = self._config.target, self._config.learn.source
+        count = len(self.dataset.class_names)
+        if source.startswith("dataset:"):
+            return tuple(range(count))
+        order = class_order(target.scenario.order, self.dataset.name, count)
+        sizes = phase_sizes(count, target.scenario.phases, target.scenario.base_classes)
+        return order if source == "target" else order[: sizes[0]]
+
+    def check(self) -> None:
+        """Raises for anything wrong with settings or data, before anything is trained."""
+        target, learn = self._config.target, self._config.learn
+        if target.train.devices > 1:
+            devices = target.train.devices
+            raise InputError(f"train.devices: {devices} given; a policy's runs have one device each, expected 1")
+        for number in range(len(learn.phases or (0,))):
+            key = self.task(TaskKey(number, "full")).key
+            if self._prepared[key].method.replay != "budget":
+                raise InputError(
+                    f"method: {target.method.name} given, but it shares no memory between old and new; "
+                    "expected one that does"
+                )
+
+    @property
+    def trained(self) -> int:
+        """Phases trained so far."""
+        return self._trainer.trained
+
+    def train(self, key: TaskKey, path: ActionPath) -> dict[ActionPath, float]:
+        """The rewards of a path's last phase and of all phases that had to be trained for it."""
+        return self._trainer.train(self.task(key), path)
+
+    def task(self, key: TaskKey) -> Task:
+        if key not in self._tasks:
+            for oldest in list(self._tasks)[: len(self._tasks) - KEPT]:
+                del self._tasks[oldest], self._prepared[oldest]
+            self._tasks[key] = self._features(key) if key.fidelity == "features" else self._full(key)
+        return self._tasks[key]
+
+    def path_task(self, key: TaskKey) -> Task:
+        """The task as far as paths are concerned: its states are known before its features are."""
+        if key.fidelity != "features":
+            return self.task(key)
+        return replace(self.task(replace(key, fidelity="full")), key=key)
+
+    def open(self, task: Task) -> Episode:
+        prepared = self._prepared[task.key]
+        train = prepared.config.train
+        if train.precision not in self._fabrics:
+            self._fabrics[train.precision] = open_fabric(train)
+        return open_episode(prepared, self._fabrics[train.precision], ignore, task=task.key.stream)
+
+    def _full(self, key: TaskKey) -> Task:
+        config, learn = self._config.target, self._config.learn
+        # Class order and validation samples belong to the task, even where its runs share nothing else.
+        streams = Streams(config.seed, f"pseudo {key.number}")
+        phases = config.scenario.phases if learn.phases is None else learn.phases[key.number % len(learn.phases)]
+        base = config.scenario.base_classes if learn.source == "target" else None
+        division = ScenarioSettings(phases=phases, base_classes=base)
+        scenario = pseudo_scenario(self.dataset, self.classes, division, streams, shuffled=learn.source != "target")
+        train = self._batches_in_proportion(config.train, scenario)
+        if key.fidelity != "full":
+            train = shortened(train, learn.short_share)
+        tuning = config.finetune
+        if key.fidelity != "full" and tuning.epochs:
+            tuning = tuning.model_copy(update={"epochs": max(1, round(tuning.epochs * learn.short_share))})
+        update = {"memory": self._memory(scenario), "train": train, "finetune": tuning}
+        return self._prepare(key, config.model_copy(update=update), scenario)
+
+    def _prepare(self, key: TaskKey, config: RunConfig, scenario: Scenario) -> Task:
+        own = {"policy": "static", "policy_sha256": None, "sample_actions": False, "scenario": scenario.settings}
+        prepared = prepare(config.model_copy(update=own), scenario=scenario)
+        self._prepared[key] = prepared
+        # Class means of frozen features hardly depend on what is kept; the trained head tells paths apart.
+        reward: Reward = "accuracy_cnn" if key.fidelity == "features" else "accuracy"
+        return Task(key, scenario, prepared.budget, reward)
+
+    def _memory(self, scenario: Scenario) -> MemorySettings:
+        """M and E in proportion to the training samples; another data set has its own M and E."""
+        memory = self._config.target.memory
+        if self._config.learn.source.startswith("dataset:"):
+            return memory.model_copy(update={"budget": None, "exemplars": None})
+        budget = resolve(
+            parse_budget(memory.budget), memory.exemplars, self._target_facts(), row_bytes=scenario.bank.row_bytes
+        )
+        if budget.kind == "growing":
+            return memory
+        scaled = {"budget": budget.amount, "exemplars": budget.exemplars}
+        return memory.model_copy(update={name: self._in_proportion(n, scenario) for name, n in scaled.items()})
+
+    def _batches_in_proportion(self, train: TrainSettings, scenario: Scenario) -> TrainSettings:
+        """Batches in proportion to the task, so that a phase has as many steps as on the target.
+
+        With fewer steps a head stays closer to its latest classes, and paths are ranked differently than on the target
+        (docs/reports/policy-learning.md).
+        """
+        if not self._config.learn.scale_batch or self._config.learn.source.startswith("dataset:"):
+            return train
+        return train.model_copy(update={"batch_size": max(SMALLEST, self._in_proportion(train.batch_size, scenario))})
+
+    def _in_proportion(self, number: int, scenario: Scenario) -> int:
+        """Times the task's share of all training samples, rounded, at least 1."""
+        target = training_rows(self.dataset, range(len(self.dataset.class_names)))
+        here = sum(phase.arriving for phase in scenario.phases)
+        return max(1, (2 * number * here + target) // (2 * target))
+
+    def _target_facts(self) -> list[PhaseFacts]:
+        """Classes and training samples of the target's phases, counted without its test set."""
+        division, count = self._config.target.scenario, len(self.dataset.class_names)
+        order = class_order(division.order, self.dataset.name, count)
+        facts, start = [], 0
+        for size in phase_sizes(count, division.phases, division.base_classes):
+            facts.append(PhaseFacts(size, training_rows(self.dataset, order[start : start + size])))
+            start += size
+        return facts
+
+    def _features(self, key: TaskKey) -> Task:
+        """The same task with every sample replaced by its features under the model of the full task's phase 0."""
+        whole = self.task(replace(key, fidelity="full"))
+        scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()))
+        config = self._prepared[whole.key].config
+        most = max(1, self._config.learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
+        train = {"epochs_later": min(most, config.train.epochs_of(1)), "precision": "fp32"}  # bf16 would gain nothing
+        update = {
+            "net": NetSettings(name="identity"),
+            "method": core_settings(config),
+            "train": config.train.model_copy(update=train),
+            "finetune": config.finetune.model_copy(update={"epochs": min(most, config.finetune.epochs)}),
+            "augment": config.augment.model_copy(update={"kind": "none", "pad": 0, "flip": False, "brightness": 0.0}),
+        }
+        return self._prepare(key, config.model_copy(update=update), scenario)
+
+
+def steps_per_epoch(task: Task, batch: int) -> int:
+    """Steps of an epoch in the phase that holds most samples."""
+    held, old = 1, 0
+    for phase in task.scenario.phases:
+        held = max(held, task.budget.total(old, phase.arriving) if phase.index else 0)
+        old += len(phase.classes)
+    return -(-held // batch)
+
+
+def shortened(train: TrainSettings, share: float) -> TrainSettings:
+    """The same schedule in fewer epochs. Phase 0 keeps its epochs, since all runs of a task share it."""
+    return train.model_copy(update={"epochs_later": max(1, round(train.epochs_of(1) * share))})
+
+
+def featured(scenario: Scenario, episode: Episode, snapshot: Snapshot) -> Scenario:
+    """Frozen features instead of samples. Rows are renumbered, since only those of the task are described."""
+    episode.restore(snapshot)
+    parts = [rows for phase in scenario.phases for rows in (*phase.train.values(), phase.eval_samples.rows)]
+    rows = np.unique(np.concatenate(parts))
+    samples = Samples(rows, np.zeros(len(rows), np.int64))
+    features = episode.learner.describe(scenario.bank, samples).features.astype(np.float32)
+    bank = Bank(ArraySource(features, samples.labels))
+    width = features.shape[1]
+    return replace(
+        scenario,
+        bank=bank,
+        eval_bank=bank,
+        phases=tuple(_renumbered(phase, rows) for phase in scenario.phases),
+        # Features are used as they are: the network's normalisation is given on the scale of images.
+        preprocessing=Preprocessing(mean=(0.0,) * width, std=(1 / 255,) * width, augment="none", flip=False),
+        fingerprint=bank.fingerprint,
+    )
+
+
+def _renumbered(phase: Phase, rows: IntArray) -> Phase:
+    train = {label: np.searchsorted(rows, old) for label, old in phase.train.items()}
+    evaluated = phase.eval_samples
+    return replace(phase, train=train, eval_samples=Samples(np.searchsorted(rows, evaluated.rows), evaluated.labels))
+
+
+def core_settings(config: RunConfig) -> MethodSettings:
+    """The method for frozen features: two branches and refined exemplars have nothing to work on there."""
+    method = config.method
+    core = METHODS[method.name].core
+    if core is None:
+        return method
+    settings = METHODS[core].settings
+    shared = {name: value for name, value in method.model_dump().items() if name in settings.model_fields}
+    return settings.model_validate({**shared, "name": core})

@@ -1,0 +1,62 @@
+"""Append-only reward log: one line for every trained node, so that nothing is trained twice after a stop."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from remem.action import Action
+from remem.errors import DamagedFileError
+from remem.rl.paths import Node, TaskKey
+from remem.rl.prefix_tree import TrainNodes
+from remem.storage.atomic import write_atomically
+
+REWARDS = "rewards.jsonl"
+
+
+class RewardLog:
+    """Rewards by node; a last line that was cut off by a stop is dropped, and its node trained again."""
+
+    def __init__(self, out: Path) -> None:
+        self._path = out / REWARDS
+
+    def read(self) -> dict[Node, float]:
+        known: dict[Node, float] = {}
+        text = self._path.read_text(encoding="utf-8", errors="replace") if self._path.exists() else ""
+        whole = [line + "\n" for line in text.split("\n")[:-1]]
+        for number, line in enumerate(whole, start=1):
+            try:
+                node, reward = _entry(line)
+            except (ValueError, KeyError, TypeError) as error:
+                raise DamagedFileError(f"{self._path}: line {number} is not a reward ({error})") from error
+            known[node] = reward
+        if "".join(whole) != text:
+            write_atomically(self._path, "".join(whole).encode())
+        return known
+
+    def write(self, node: Node, reward: float) -> None:
+        key, path = node
+        entry = {"task": asdict(key), "path": [action.key() for action in path], "reward": reward}
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def _entry(line: str) -> tuple[Node, float]:
+    entry = json.loads(line)
+    path = tuple(Action.from_key(key) for key in entry["path"])
+    reward = float(entry["reward"])
+    if not 0 <= reward <= 1:
+        raise ValueError(f"{reward} is no accuracy")
+    return (TaskKey(**entry["task"]), path), reward
+
+
+def logged(train_nodes: TrainNodes, log: RewardLog, progress: Callable[[float], None]) -> TrainNodes:
+    """Writes every reward to the log as it comes in; `progress` is told the share of the nodes that are done."""
+
+    def train_and_log(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
+        for done, (node, reward) in enumerate(train_nodes(nodes), start=1):
+            log.write(node, reward)
+            progress(min(1.0, done / len(nodes)))  # ancestors that had to be trained again come on top
+            yield node, reward
+
+    return train_and_log

@@ -1,0 +1,93 @@
+"""Snapshots of inner nodes, in memory or on disk, within a size limit. A snapshot that is gone is trained again."""
+
+import hashlib
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from remem.errors import DamagedFileError
+from remem.rl.paths import Node
+from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
+
+SUFFIX = ".snapshot"
+
+
+class SnapshotCache(Protocol):
+    """Keeps the episodes of inner nodes until their children are trained."""
+
+    def put(self, node: Node, snapshot: Snapshot) -> None: ...
+
+    def find(self, node: Node) -> Snapshot | None: ...
+
+
+class MemorySnapshotCache:
+    """Snapshots in memory; beyond the limit the least recently used ones are dropped."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._snapshots: OrderedDict[Node, Snapshot] = OrderedDict()
+        self.held_bytes = 0
+
+    def put(self, node: Node, snapshot: Snapshot) -> None:
+        self._drop(node)
+        self._snapshots[node] = snapshot
+        self.held_bytes += size_of(snapshot)
+        while self.held_bytes > self._limit and self._snapshots:
+            self._drop(next(iter(self._snapshots)))
+
+    def find(self, node: Node) -> Snapshot | None:
+        if node in self._snapshots:
+            self._snapshots.move_to_end(node)
+        return self._snapshots.get(node)
+
+    def _drop(self, node: Node) -> None:
+        snapshot = self._snapshots.pop(node, None)
+        if snapshot is not None:
+            self.held_bytes -= size_of(snapshot)
+
+
+def size_of(snapshot: Snapshot) -> int:
+    """Bytes of a snapshot's tensors; its facts are small."""
+    return sum(tensor.nbytes for tensor in snapshot.tensors.values())
+
+
+class DiskSnapshotCache:
+    """One file per node, shared by the workers of a learning; beyond the limit the least recently used ones go."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+
+    def put(self, node: Node, snapshot: Snapshot) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        save_snapshot(self._file(node), snapshot)
+        self._make_room()
+
+    def find(self, node: Node) -> Snapshot | None:
+        """None if it was never put, was removed (by another process, at any moment), or is damaged."""
+        path = self._file(node)
+        try:
+            snapshot = load_snapshot(path)
+        except DamagedFileError:
+            return None
+        with suppress(FileNotFoundError):
+            os.utime(path)
+        return snapshot
+
+    def _file(self, node: Node) -> Path:
+        return self._folder / (hashlib.sha256(repr(node).encode()).hexdigest()[:32] + SUFFIX)
+
+    def _make_room(self) -> None:
+        files = []
+        for path in self._folder.glob(f"*{SUFFIX}"):
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                files.append((status.st_mtime_ns, status.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self._limit:
+                return
+            path.unlink(missing_ok=True)
+            total -= size

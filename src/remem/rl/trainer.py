@@ -1,0 +1,63 @@
+"""Policy learning: Algorithm 1 of the paper, lines 3-22, in the paper's order. Folders and resuming are in learn.py.
+
+Which states a path of actions visits is arithmetic. So the actions of all runs of an epoch are sampled first (lines 11
+and 13); then every phase that no run has trained before is trained (lines 12 and 14-19). Samples and rewards are those
+of the paper's order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.rl.config import LearnConfig, LearnSettings
+from remem.rl.paths import Node, TaskKey, sample_path
+from remem.rl.prefix_tree import RewardCache
+from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.reinforce import Reinforce, Run, Update
+from remem.seeding import Streams
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of policy learning: its K x Z runs, and the update of the policy that followed."""
+
+    index: int
+    runs: tuple[Run, ...]
+    update: Update
+
+
+class PolicyTrainer:
+    """Trains a two-level policy; equal seeds sample equal paths, whoever trains the phases."""
+
+    def __init__(self, config: LearnConfig, tasks: PseudoTasks, rewards: RewardCache) -> None:
+        self._learn, self._seed = config.learn, config.target.seed
+        self._tasks, self._rewards = tasks, rewards
+        shape = PolicySettings(hidden=config.learn.hidden, levels=config.learn.levels)
+        self.policy = TwoLevelPolicy(shape, seed=self._seed)  # line 3
+        self.reinforce = Reinforce(self.policy, config.learn)
+        self.mean_rewards: list[float] = []  # of every epoch that is complete
+
+    def train(self) -> Iterator[Epoch]:
+        """Lines 4-22 for all epochs that are left, one at a time."""
+        learn, streams = self._learn, Streams(self._seed, "policy")
+        for epoch in range(len(self.mean_rewards), learn.all_epochs):  # line 4
+            nodes, choices = list[Node](), []
+            for place, number in enumerate(learn.tasks_of(epoch)):  # lines 5-6: K pseudo tasks
+                for run in range(learn.runs):  # line 7: Z runs of each
+                    key = task_key(learn, number, epoch, f"{epoch}.{place}.{run}")
+                    rng = streams.numpy(epoch, f"task {place} run {run}")
+                    path, chosen = sample_path(self._tasks.path_task(key), self.policy, rng)  # lines 9-11, 13
+                    nodes.append((key, path))
+                    choices.append(chosen)
+            rewards = self._rewards.of(nodes)  # lines 8, 12, 14-19: r_0 .. r_N of every run
+            runs = tuple(Run(str(n[0].number), c, r) for n, c, r in zip(nodes, choices, rewards, strict=True))
+            update = self.reinforce.step(runs)  # lines 20-22
+            self.mean_rewards.append(fmean(run.total for run in runs))
+            yield Epoch(epoch, runs, update)
+
+
+def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey:
+    """The task of a run: shared by all runs of that task, or the run's own where nothing is shared."""
+    alone = learn.fresh_init or not learn.share
+    return TaskKey(number, learn.fidelity_of(epoch), run if alone else "", learn.fresh_init)

@@ -1,0 +1,125 @@
+"""A dry run: what a policy would hold in every phase, by whole-number arithmetic. Nothing is trained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from remem.action import Decision
+from remem.memory.allocator import Allocator
+from remem.memory.budget import PhaseFacts
+from remem.runs.build import Prepared
+from remem.types import Allocation, Phase
+
+Counts = dict[int, int]  # class -> samples
+
+
+@dataclass(frozen=True)
+class OldQuotas:
+    """The samples of each class that one earlier phase brought."""
+
+    phase: int
+    harder: tuple[int, ...]
+    easier: tuple[int, ...]  # empty where the phase brought one class
+
+
+@dataclass(frozen=True)
+class PlannedPhase:
+    """What one phase would hold."""
+
+    phase: int
+    classes_seen: int
+    arriving: int
+    budget: int | None  # None where nothing is limited
+    decision: Decision | None  # None where nothing is decided
+    old: tuple[OldQuotas, ...]
+    new: tuple[int, ...]  # samples of each new class
+
+    @property
+    def held_old(self) -> int:
+        return sum(sum(quotas.harder) + sum(quotas.easier) for quotas in self.old)
+
+    @property
+    def held_new(self) -> int:
+        return sum(self.new)
+
+    @property
+    def held(self) -> int:
+        return self.held_old + self.held_new
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All phases. Which classes are harder is known only after training; here it is the first half of every phase."""
+
+    phases: tuple[PlannedPhase, ...]
+
+
+def plan(prepared: Prepared) -> Plan:
+    """The phases of a run as its policy would allocate them; `held_old` and `held_new` are those of the real run."""
+    phases = prepared.scenario.phases
+    allocator, held, planned = Allocator(prepared.budget), Counts(), list[PlannedPhase]()
+    for phase in phases:
+        arriving = {label: len(rows) for label, rows in phase.train.items()}
+        allocation = _allocate(prepared, allocator, phase, held, arriving)
+        old, new = (held, arriving) if allocation is None else (allocation.old, allocation.new)
+        planned.append(
+            PlannedPhase(
+                phase=phase.index,
+                classes_seen=len(old) + len(new),
+                arriving=phase.arriving,
+                budget=None if allocation is None else allocation.budget,
+                decision=None if allocation is None else allocation.decision,
+                old=tuple(_quotas(earlier, old) for earlier in phases[: phase.index]),
+                new=tuple(new.values()),
+            )
+        )
+        held = {**old, **new}
+        allocator.add_phase(len(phase.classes))
+    return Plan(tuple(planned))
+
+
+def _allocate(
+    prepared: Prepared, allocator: Allocator, phase: Phase, held: Counts, arriving: Counts
+) -> Allocation | None:
+    """As `Episode` does it, with the first half of every phase's classes in place of the harder ones."""
+    replay = prepared.method.replay
+    if phase.index == 0 or replay == "all":
+        return None
+    state = allocator.observe(PhaseFacts(len(phase.classes), phase.arriving))
+    if replay == "none":
+        return allocator.allocate_new_only(state, held=held, arriving=arriving)
+    action = prepared.policy.act(state)
+    allocator.split(*_halves(prepared.scenario.phases[phase.index - 1]), action)
+    return allocator.allocate(state, allocator.decide(state, action), held=held, arriving=arriving)
+
+
+def _halves(phase: Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    half = -(-len(phase.classes) // 2)
+    return phase.classes[:half], phase.classes[half:]
+
+
+def _quotas(phase: Phase, old: Mapping[int, int]) -> OldQuotas:
+    harder, easier = (tuple(old[label] for label in half) for half in _halves(phase))
+    return OldQuotas(phase.index, harder, easier)
+
+
+def plan_entry(planned: PlannedPhase) -> dict[str, Any]:
+    """A phase as JSON; of equal quotas that do not come out even, the least and the most."""
+    return {
+        "phase": planned.phase,
+        "classes_seen": planned.classes_seen,
+        "arriving": planned.arriving,
+        "budget": planned.budget,
+        "action": None if planned.decision is None else planned.decision.to_json(),
+        "held_old": planned.held_old,
+        "held_new": planned.held_new,
+        "per_new_class": _range(planned.new),
+        "per_old_class": [
+            {"phase": quotas.phase, "harder": _range(quotas.harder), "easier": _range(quotas.easier)}
+            for quotas in planned.old
+        ],
+    }
+
+
+def _range(counts: Sequence[int]) -> dict[str, int] | None:
+    return {"least": min(counts), "most": max(counts)} if counts else None

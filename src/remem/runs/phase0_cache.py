@@ -1,0 +1,62 @@
+"""Phase 0, trained once for all runs that start alike: it depends on no policy, budget or number of phases."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from remem.runs.build import Prepared
+from remem.runs.migrations import migrate_checkpoint
+from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
+
+DEPENDS_ON = ("seed", "augment", "method", "net", "train")  # settings; memory and fine-tuning begin with phase 1
+
+
+def phase0_key(prepared: Prepared) -> str:
+    """Equal for runs whose phase 0 is the same computation on the same samples."""
+    scenario, config = prepared.scenario, prepared.config.model_dump(mode="json")
+    first = scenario.phases[0]
+    digest = hashlib.sha256()
+    facts = {name: config[name] for name in DEPENDS_ON}
+    facts["data"] = [scenario.bank.fingerprint, scenario.eval_bank.fingerprint, repr(scenario.preprocessing)]
+    facts["classes"] = list(scenario.class_order[: len(first.classes)])
+    digest.update(json.dumps(facts, sort_keys=True).encode())
+    for rows in (*first.train.values(), first.eval_samples.rows):
+        digest.update(np.ascontiguousarray(rows, dtype="<i8").tobytes())
+    return digest.hexdigest()[:32]
+
+
+class Phase0Cache:
+    """A folder of checkpoints after phase 0, by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def has(self, prepared: Prepared) -> bool:
+        return self._file(prepared).exists()
+
+    def find(self, prepared: Prepared) -> Snapshot | None:
+        """A checkpoint for this run to go on from; None if it has not been trained yet."""
+        if not self.has(prepared):
+            return None
+        found = load_snapshot(self._file(prepared), migrate_checkpoint)
+        return Snapshot({**found.facts, "config": prepared.config.model_dump(mode="json")}, found.tensors)
+
+    def put(self, prepared: Prepared, checkpoint: Snapshot, log: str) -> None:
+        """Keeps a run's checkpoint after phase 0, and its log up to there."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        save_snapshot(self._file(prepared), Snapshot({**checkpoint.facts, "log": log}, checkpoint.tensors))
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A temporary folder inside the cache, for training what will be put there."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="training-", dir=self._folder) as folder:
+            yield Path(folder)
+
+    def _file(self, prepared: Prepared) -> Path:
+        return self._folder / f"phase0-{phase0_key(prepared)}.safetensors"

@@ -1,0 +1,60 @@
+"""Presets and configs that come with remem, and TOML files of the user's own."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from remem.data.settings import DataSettings, ScenarioSettings
+from remem.errors import DamagedFileError, InputError
+from remem.methods.settings import MethodSettings
+from remem.runs.trees import Tree, merged, value_at
+
+PRESETS = ("small", "paper")
+
+
+def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
+    """The rules of a preset that fit the data set, the method and the number of phases, merged in order."""
+    if name not in PRESETS:
+        raise InputError(f"preset: '{name}' given, expected one of {', '.join(PRESETS)}")
+    facts = {
+        "datasets": str(value_at(given, "data.name", DataSettings().name)).partition(":")[0],
+        "methods": value_at(given, "method.name", MethodSettings().name),
+        "phases": value_at(given, "scenario.phases", ScenarioSettings().phases),
+    }
+    text = resources.files("remem.conf").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    tree: Tree = {}
+    for rule in tomllib.loads(text)["rule"]:
+        if all(facts[key] in rule[key] for key in facts if key in rule):
+            tree = merged(tree, rule["set"])
+    return tree
+
+
+def shipped_configs() -> dict[str, str]:
+    """The texts of the configs that come with remem, by name: `demo`, and one for every reported number."""
+    root = resources.files("remem.conf")
+    texts = {"demo": root.joinpath("demo.toml").read_text(encoding="utf-8")}
+    for folder in sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name):
+        files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
+        for file in sorted(files, key=lambda file: file.name):
+            texts[f"{folder.name}/{file.name.removesuffix('.toml')}"] = file.read_text(encoding="utf-8")
+    return texts
+
+
+def read_toml(path: Path) -> Tree:
+    """A config file's settings; a name of a shipped config stands for that one."""
+    name = path.as_posix().removesuffix(".toml")
+    if not path.exists() and name in (shipped := shipped_configs()):
+        return tomllib.loads(shipped[name])
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        close = difflib.get_close_matches(name, shipped_configs(), n=1)
+        hint = (
+            f"; did you mean '{close[0]}'?" if close else " (see `remem list configs` for those that come with remem)"
+        )
+        raise DamagedFileError(f"{path}: no such config file{hint}") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DamagedFileError(f"{path}: not a TOML file ({error})") from error

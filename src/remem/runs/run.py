@@ -1,0 +1,239 @@
+"""One class-incremental run: the loop over phases, in memory or in a folder that can be resumed after any kill."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+import remem
+from remem.data.scenario import Scenario
+from remem.episode import Episode
+from remem.errors import DamagedFileError, InputError
+from remem.evaluation.metrics import FloatArray
+from remem.events import Emit, fan_out, ignore
+from remem.methods.loop import EpochEnded
+from remem.policies.policy import Policy
+from remem.runs.build import Prepared, open_episode, open_fabric, prepare
+from remem.runs.config import RunConfig, validate
+from remem.runs.events import PhaseEvaluated, PhaseStarted
+from remem.runs.migrations import migrate_checkpoint, migrate_run
+from remem.runs.model import save_model
+from remem.runs.phase0_cache import Phase0Cache
+from remem.runs.results import PhaseRecord, RunFacts, RunResult, load_result, save_predictions, save_result
+from remem.storage.event_log import LOG, EventLog
+from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
+from remem.storage.workdir import WorkDir, WorkKind
+from remem.types import IntArray, PhaseResult, Predictions
+
+RUN = WorkKind("run", "config.json", {1: migrate_run})
+RESULT, CHECKPOINT = "result.json", "checkpoint.safetensors"
+HISTORY = "history/"  # predictions of the phases so far, among a checkpoint's tensors
+
+
+def phases(episode: Episode, prepared: Prepared, emit: Emit) -> Iterator[PhaseResult]:
+    """The phases that are left, one after another: observe, act, train, evaluate."""
+    for phase in prepared.scenario.phases[episode.next_phase :]:
+        emit(PhaseStarted(phase.index, len(phase.classes)))
+        started = time.perf_counter()
+        action = prepared.policy.act(episode.observe(phase)) if phase.index else None
+        acting = time.perf_counter() - started
+        result = episode.advance(phase, action)
+        result = replace(result, seconds={**result.seconds, "policy": result.seconds["policy"] + acting})
+        emit(PhaseEvaluated(phase.index, result.accuracy))
+        yield result
+
+
+def run(prepared: Prepared, emit: Emit = ignore) -> RunResult:
+    """A run in memory: nothing is written."""
+    result: RunResult = open_fabric(prepared.config.train).launch(partial(_in_memory, prepared=prepared, emit=emit))
+    return result
+
+
+def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
+    emit = emit if fabric.is_global_zero else ignore
+    episode = open_episode(prepared, fabric, emit)
+    records = [PhaseRecord.of(result) for result in phases(episode, prepared, emit)]
+    return RunResult.of(public_facts(prepared), records, peak=episode.samples_peak, complete=True)
+
+
+def run_in_folder(
+    prepared: Prepared, out: Path, emit: Emit = ignore, *, phase0: Phase0Cache | None = None
+) -> RunResult:
+    """A new run; refuses a folder that holds one already. Phase 0 is not trained if `phase0` has it."""
+    fabric = open_fabric(prepared.config.train)
+    checkpoint = None if phase0 is None else phase0.find(prepared)
+    job = FolderRun(prepared, out, checkpoint, phase0)
+    if not fabric.is_global_zero:  # every process gets here; the first one checks and writes for all
+        return job.launch(fabric, emit)
+    folder, now = WorkDir(out, RUN), prepared.config.model_dump(mode="json")
+    with folder.claim():
+        folder.require_free()
+        if folder.exists and ((out / CHECKPOINT).exists() or (out / RESULT).exists()):
+            folder.require_same_settings(read_config(out)[0].model_dump(mode="json"), now)
+            raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
+        folder.begin(now, {"data": prepared.scenario.fingerprint}, remem.__version__)
+        return job.launch(fabric, emit)
+
+
+def run_or_resume(
+    prepared: Prepared, out: Path, emit: Emit = ignore, *, phase0: Phase0Cache | None = None
+) -> RunResult:
+    """Begins this very run, resumes it after its last complete phase or, where it is complete, reads its result.
+
+    A resumed run equals one that was never stopped. Other settings and other data are refused.
+    """
+    folder = WorkDir(out, RUN)
+    if not folder.exists:
+        return run_in_folder(prepared, out, emit, phase0=phase0)
+    config, fingerprint = read_config(out)
+    now = prepared.config.model_dump(mode="json")
+    folder.require_same_settings(config.model_dump(mode="json"), now)
+    folder.require_same_data({"data": fingerprint}, {"data": prepared.scenario.fingerprint})
+    if (out / RESULT).is_file() and (result := load_result(out)).complete:
+        return result
+    fabric = open_fabric(prepared.config.train)
+    with folder.claim() if fabric.is_global_zero else nullcontext():
+        if (out / CHECKPOINT).exists():
+            kept = load_snapshot(out / CHECKPOINT, migrate_checkpoint)
+            folder.require_same_settings(validate(kept.facts["config"]).model_dump(mode="json"), now)
+            checkpoint: Snapshot | None = replace(kept, facts={**kept.facts, "log": None})
+        else:  # stopped before the end of phase 0
+            checkpoint = None if phase0 is None else phase0.find(prepared)
+        return FolderRun(prepared, out, checkpoint, phase0).launch(fabric, emit)
+
+
+def resume_in_folder(out: Path, emit: Emit = ignore, *, root: Path | None = None) -> RunResult:
+    """Resumes the run of a folder; `root` is where the data are now."""
+    return run_or_resume(prepare(read_config(out, root)[0]), out, emit)
+
+
+def train_phase0(prepared: Prepared, cache: Phase0Cache, emit: Emit = ignore) -> None:
+    """Phase 0 alone, into the cache, exactly as a whole run would put it there."""
+    first = replace(prepared, scenario=replace(prepared.scenario, phases=prepared.scenario.phases[:1]))
+    with cache.scratch() as out:
+        FolderRun(first, out, None, cache).launch(open_fabric(prepared.config.train), emit)
+
+
+def read_config(out: Path, root: Path | None = None) -> tuple[RunConfig, str]:
+    """The settings and the data fingerprint that a run folder began with; `root` is where the data are now."""
+    begun = WorkDir(out, RUN).read()
+    try:
+        settings = validate(begun.settings)
+    except InputError as error:
+        raise DamagedFileError(f"{out / RUN.settings_file}: {error}") from error
+    if root is not None:
+        settings = settings.model_copy(update={"data": settings.data.model_copy(update={"root": root})})
+    return settings, begun.fingerprints.get("data", "")
+
+
+@dataclass(frozen=True)
+class FolderRun:
+    """A run in its folder, from a checkpoint on; every process trains, the first one writes."""
+
+    prepared: Prepared
+    out: Path
+    checkpoint: Snapshot | None
+    phase0: Phase0Cache | None = None
+
+    def launch(self, fabric: Fabric, emit: Emit) -> RunResult:
+        result: RunResult = fabric.launch(partial(self._train, emit=emit))
+        return result
+
+    def _train(self, fabric: Fabric, emit: Emit) -> RunResult:
+        writer = RunWriter(self) if fabric.is_global_zero else None
+        emit = ignore if writer is None else fan_out(writer.log, emit)
+        episode = open_episode(self.prepared, fabric, emit)
+        records: list[PhaseRecord] = []
+        if self.checkpoint is not None:
+            records = [PhaseRecord.model_validate(entry) for entry in self.checkpoint.facts["entries"]]
+            tensors = {name: v for name, v in self.checkpoint.tensors.items() if not name.startswith(HISTORY)}
+            episode.restore(Snapshot(self.checkpoint.facts["episode"], tensors))
+        for result in phases(episode, self.prepared, emit):
+            records.append(PhaseRecord.of(result))
+            if writer is not None:
+                writer.save_phase(episode, records, result.predictions)
+        means = episode.class_means()  # all processes take part in it
+        if writer is not None:
+            writer.finish(episode, means, records)
+        return RunResult.of(public_facts(self.prepared), records, peak=episode.samples_peak, complete=True)
+
+
+class RunWriter:
+    """All files of a run folder but its settings."""
+
+    def __init__(self, run: FolderRun) -> None:
+        self._out, self._phase0, self._prepared = run.out, run.phase0, run.prepared
+        checkpoint = run.checkpoint
+        tensors: Mapping[str, Tensor] = {} if checkpoint is None else checkpoint.tensors
+        self._history = {name: value for name, value in tensors.items() if name.startswith(HISTORY)}
+        self.log = EventLog(self._out / LOG, (EpochEnded, PhaseEvaluated))
+        if checkpoint is not None and checkpoint.facts["log"] is not None:  # of a shared phase 0, as if trained here
+            self.log.write_text(checkpoint.facts["log"])
+        done = 0 if checkpoint is None else len(checkpoint.facts["entries"])
+        self.log.trim(lambda entry: isinstance(entry.get("phase"), int) and entry["phase"] < done)
+
+    def save_phase(self, episode: Episode, records: list[PhaseRecord], predictions: Predictions) -> None:
+        """The end of a phase: a checkpoint to go on from, and the result so far."""
+        phase = len(records) - 1
+        readouts = {"labels": predictions.labels, "cnn": predictions.cnn, "nme": predictions.nme}
+        for name, value in readouts.items():
+            if value is not None:
+                self._history[f"{HISTORY}{name}_{phase}"] = torch.from_numpy(value.astype(np.int32))
+        snapshot = episode.snapshot()
+        facts = {
+            "episode": snapshot.facts,
+            "config": self._prepared.config.model_dump(mode="json"),
+            "entries": [record.model_dump(mode="json") for record in records],
+        }
+        checkpoint = Snapshot(facts, snapshot.tensors | self._history)
+        save_snapshot(self._out / CHECKPOINT, checkpoint)
+        if phase == 0 and self._phase0 is not None:
+            self._phase0.put(self._prepared, checkpoint, (self._out / LOG).read_text(encoding="utf-8"))
+        self._save_result(episode, records, complete=False)
+
+    def finish(self, episode: Episode, means: FloatArray | None, records: list[PhaseRecord]) -> None:
+        """The end of the run: model, predictions and the whole result."""
+        scenario = self._prepared.scenario
+        facts = {**public_facts(self._prepared).model_dump(mode="json"), "shape": list(scenario.bank.shape)}
+        save_model(self._out / "model.safetensors", facts, episode.learner.state(), means)
+        predictions: dict[str, IntArray] = {
+            name.removeprefix(HISTORY): value.numpy().astype(np.int64) for name, value in self._history.items()
+        }
+        save_predictions(self._out / "predictions.npz", predictions, len(scenario.class_order))
+        self._save_result(episode, records, complete=True)
+
+    def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
+        facts = public_facts(self._prepared)
+        save_result(self._out / RESULT, RunResult.of(facts, records, peak=episode.samples_peak, complete=complete))
+
+
+def public_facts(prepared: Prepared) -> RunFacts:
+    """What `result.json` says of a run besides its numbers."""
+    scenario, method, policy = prepared.scenario, prepared.method, prepared.policy
+    config = prepared.config.public()
+    return RunFacts(
+        config=config,
+        head=method.readout,
+        oracle=policy.oracle or method.replay == "all",
+        policy_saw_classes=saw_classes(policy, scenario, config["data"]["name"]),
+        policy=policy.provenance(),
+        data_fingerprint=scenario.fingerprint,
+        class_order=scenario.class_order,
+        class_names=scenario.class_names,
+    )
+
+
+def saw_classes(policy: Policy, scenario: Scenario, data_name: str) -> bool:
+    """Whether the policy was learned on classes that arrive after phase 0 (protocol 3), at any image size."""
+    source = policy.provenance().get("source")
+    if not isinstance(source, Mapping) or source.get("data") != data_name:
+        return False
+    later = scenario.class_names[len(scenario.phases[0].classes) :]
+    return not set(later).isdisjoint(source.get("classes", ()))

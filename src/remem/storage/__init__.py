@@ -1,0 +1,1 @@
+"""Files: atomic writes, checksummed tensor files and the protocol of work folders."""

@@ -1,0 +1,116 @@
+"""The folder of a run, a learning or a study: begun once, claimed while it runs, resumed with equal settings."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remem.errors import InputError
+from remem.storage.atomic import folder_lock
+from remem.storage.jsonfile import Migrations, read_json, write_json
+
+FORMAT = 2
+# Everything that remem writes into work folders: without settings of ours, any of these belongs to something else.
+WRITTEN = (
+    *("config.json", "learning.json", "study.json", "result.json", "summary.json", "policy.json"),
+    *("log.jsonl", "rewards.jsonl", "predictions.npz"),
+    *("model.safetensors", "checkpoint.safetensors", "policy.safetensors"),
+    *("runs", "policies", "phase0"),
+)
+
+
+@dataclass(frozen=True)
+class WorkKind:
+    """A kind of work: what it is called, where its settings are, and how older settings files are read."""
+
+    name: str  # run, learning or study
+    settings_file: str
+    migrations: Migrations
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a folder's work began with: its settings as JSON, and fingerprints of its data by name."""
+
+    settings: dict[str, Any]
+    fingerprints: dict[str, str]
+
+
+class WorkDir:
+    """A folder that belongs to one piece of work."""
+
+    def __init__(self, path: Path, kind: WorkKind) -> None:
+        self.path, self._kind = path, kind
+
+    @property
+    def exists(self) -> bool:
+        """Whether such work has begun here."""
+        return (self.path / self._kind.settings_file).exists()
+
+    def read(self) -> Begun:
+        """What the work began with; files of older versions are migrated."""
+        what = f"settings of a {self._kind.name}"
+        tree = read_json(self.path / self._kind.settings_file, what, format=FORMAT, migrations=self._kind.migrations)
+        return Begun(dict(tree["settings"]), dict(tree["fingerprints"]))
+
+    def require_free(self) -> None:
+        """Raises unless new work may begin here without destroying anything."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"--out: {self.path} is a file; expected a folder")
+        for name in WRITTEN if not self.exists else ():
+            if (self.path / name).exists():
+                raise InputError(f"--out: {self.path} holds a {name} of something else; expected a new folder")
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Makes the folder and locks it for as long as this process works there."""
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError(f"--out: {self.path} is a file; expected a folder")
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self.unwritable(error) from error
+        with folder_lock(self.path):
+            yield
+
+    def begin(self, settings: Mapping[str, Any], fingerprints: Mapping[str, str], version: str) -> None:
+        """Writes what the work begins with, once."""
+        tree = {
+            "format": FORMAT,
+            "kind": self._kind.name,
+            "remem": version,
+            "fingerprints": dict(fingerprints),
+            "settings": dict(settings),
+        }
+        try:
+            write_json(self.path / self._kind.settings_file, tree)
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    def require_same_settings(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Raises if settings have changed since the work began; where the data are stored is not one of them."""
+        for key, old, new in _differences(before, now):
+            if not key.endswith("data.root"):
+                raise InputError(
+                    f"{self.path}: {key} is {new!r}, but this {self._kind.name} began with {old!r}; "
+                    "settings cannot change"
+                )
+
+    def require_same_data(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Raises if any of the data now in use are not those that the work began with."""
+        if any(before.get(name) != fingerprint for name, fingerprint in now.items()):
+            raise InputError(
+                f"{self.path}: the data have changed since this {self._kind.name} began; going on needs the same data"
+            )
+
+    def unwritable(self, error: OSError) -> InputError:
+        return InputError(f"--out: {self.path} cannot be written ({error.strerror})")
+
+
+def _differences(before: Any, now: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        names = sorted(before.keys() | now.keys())
+        parts = (_differences(before.get(n), now.get(n), f"{key}.{n}" if key else n) for n in names)
+        return [difference for part in parts for difference in part]
+    return [] if before == now else [(key, before, now)]

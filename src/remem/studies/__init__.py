@@ -1,0 +1,1 @@
+"""Studies: grids of runs, the policies they learn first, and their summaries."""

@@ -1,0 +1,63 @@
+"""Results made by hand, for tests of tables and pages."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from remem.runs.results import ActionRecord, PhaseRecord, RunFacts, RunResult
+
+
+def made_run(
+    method: str,
+    policy: str,
+    accuracies: Sequence[float],
+    /,
+    *,
+    seed: int = 0,
+    oracle: bool = False,
+    decides: bool = True,
+    **settings: Any,
+) -> RunResult:
+    """Four classes first and two more in every phase; from phase 1 on 10 old and 30 new samples are held.
+
+    `settings` are sections of the config, laid over the ones that are there.
+    """
+    scenario = {"phases": max(len(accuracies) - 1, 1), "order": "seed:0", "validation": 0.0}
+    sections: dict[str, dict[str, Any]] = {"method": {"name": method}, "data": {"name": "glyphs"}, "scenario": scenario}
+    for section, values in settings.items():
+        sections[section] = sections.get(section, {}) | values
+    config = {"seed": seed, "policy": policy, **sections}
+    names = [f"class {index}" for index in range(2 + 2 * max(len(accuracies), 1))]
+    facts = RunFacts(
+        config=config,
+        head="cnn",
+        oracle=oracle,
+        policy_saw_classes=False,
+        policy={"name": policy},
+        data_fingerprint="",
+        class_order=tuple(range(len(names))),
+        class_names=tuple(names),
+    )
+    phases = [_phase(index, accuracies, decides) for index in range(len(accuracies))]
+    return RunResult.of(facts, phases, peak=40 if phases[1:] else 0, complete=True)
+
+
+def _phase(index: int, accuracies: Sequence[float], decides: bool) -> PhaseRecord:
+    accuracy = accuracies[index]
+    decision = ActionRecord(old_share=0.25, level1=None, level2=None, clamped=False)
+    return PhaseRecord(
+        phase=index,
+        classes_seen=4 + 2 * index,
+        accuracy=accuracy,
+        accuracy_cnn=accuracy - 0.1,
+        accuracy_nme=accuracy,
+        accuracy_by_phase=(accuracy,) * (index + 1),
+        accuracy_old=accuracy if index else None,
+        accuracy_new=accuracy,
+        accuracy_per_class={str(label): accuracy for label in range(4 + 2 * index)},
+        action=decision if index and decides else None,
+        budget=40 if index else None,
+        held_old=10 if index else 0,
+        held_new=30 if index else 100,
+        held_per_class={},
+        seconds={},
+    )

@@ -1,0 +1,52 @@
+"""The section `learn`: where it comes from, what is refused, and which tasks an epoch has."""
+
+import pytest
+
+from remem.errors import InputError
+from remem.rl.config import LearnSettings, compose_learning, read_learn_settings
+
+
+def test_layers_override_each_other_and_leave_the_run_alone() -> None:
+    config = compose_learning(
+        {"seed": 4, "learn": {"epochs": 3, "runs": 2}}, {"learn": {"runs": 5}}, {"learn": {"phases": [2, 5]}}
+    )
+    assert (config.target.seed, config.learn.epochs, config.learn.runs, config.learn.phases) == (4, 3, 5, (2, 5))
+    assert config.on_source is config.target
+    other = compose_learning({"data": {"root": "/x"}, "learn": {"source": "dataset:npz:a.npz"}})
+    assert (other.on_source.data.name, other.on_source.data.root) == ("npz:a.npz", other.target.data.root)
+
+
+def test_the_pool_comes_in_turn_and_without_one_tasks_are_ever_new() -> None:
+    settings = LearnSettings(tasks=3, pool=4)
+    assert [settings.tasks_of(epoch) for epoch in range(3)] == [[0, 1, 2], [3, 0, 1], [2, 3, 0]]
+    assert LearnSettings(tasks=2, pool=0).tasks_of(5) == [10, 11]
+
+
+def test_the_last_epochs_can_cost_more() -> None:
+    settings = LearnSettings(epochs=2, finish_epochs=1, fidelity="features", finish_fidelity="short")
+    assert [settings.fidelity_of(epoch) for epoch in range(settings.all_epochs)] == ["features", "features", "short"]
+    assert LearnSettings(epochs=9, finish_epochs=2, crossval_fixed=True).all_epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"epochs": 0}, r"learn.epochs: 0 given; input should be greater than or equal to 1"),
+        ({"levels": 3}, r"learn.levels: 3 given; input should be 1 or 2"),
+        ({"epocs": 3}, r"learn.epocs: no such setting; there are lr_eta, "),
+        ({"source": "phase1"}, r"source: 'phase1' given; expected phase0, target or dataset:NAME"),
+        ({"source": "dataset:"}, r"source: 'dataset:' given"),
+        ({"phases": [0]}, r"learn.phases: \[0\] given; expected whole numbers of at least 1"),
+        ({"pool": 1, "phases": [2, 5]}, r"learn.pool: 1 given; expected a task for each of learn.phases"),
+        ({"pool": 0, "crossval_fixed": True}, r"learn.pool: 0 given; expected at least 1"),
+    ],
+)
+def test_mistakes_are_one_line(tree: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_learn_settings(tree)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plain_value_is_no_section() -> None:
+    with pytest.raises(InputError, match=r"learn: 5 given; expected settings such as learn.epochs=30"):
+        compose_learning({"learn": 5})

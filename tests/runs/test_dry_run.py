@@ -1,0 +1,248 @@
+"""plan.py and estimate.py: the plan holds what a real run holds; time and memory are sums that can be checked."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from remem.data.arrays import from_arrays
+from remem.methods.table import METHODS
+from remem.runs.build import Prepared
+from remem.runs.estimate import PROGRAM_BYTES, Trial, estimate_bytes, estimate_seconds, try_out
+from remem.runs.dry_run import Plan, plan, plan_entry
+from remem.action import Action
+from remem.action import State
+from factories import blobs, opened, pictures, play, ready
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A policy of the paper's kind: the old share changes, and the harder half gets more."""
+
+    shares: tuple[int, ...] = (6, 6)
+    level2_tenths: int = 8
+    name: str = "uneven"
+    oracle: bool = False
+
+    def act(self, state: State) -> Action:
+        return Action(old_tenths=self.shares[state.phase - 1], level2_tenths=self.level2_tenths)
+
+    def provenance(self) -> dict[str, object]:
+        return {"name": self.name}
+
+
+def uneven(prepared: Prepared, *shares: int) -> Prepared:
+    return replace(prepared, policy=Uneven(shares))
+
+
+def test_quotas_by_hand() -> None:
+    """Two classes of 20 samples in each of three phases, M = 40, an old share of 0.6, 0.8 of it to the harder half."""
+    first, second, third = plan(uneven(ready(blobs()), 6, 6)).phases
+    assert (first.budget, first.decision, first.held_old, first.new) == (None, None, 0, (20, 20))
+    # 24 old samples: 19.2 and 4.8; 16 new ones.
+    [old] = second.old
+    assert (old.phase, old.harder, old.easier) == (0, (19,), (5,))
+    assert (second.new, second.held_old, second.held_new, second.budget) == ((8, 8), 24, 16, 40)
+    # 12 for each earlier phase: 9.6 and 2.4; phase 1 has no more than 8 of a class.
+    assert [(old.phase, old.harder, old.easier) for old in third.old] == [(0, (10,), (2,)), (1, (8,), (4,))]
+    assert (third.classes_seen, third.arriving, third.held_old, third.new) == (6, 40, 24, (8, 8))
+
+
+def test_the_harder_half_has_one_class_more_where_classes_are_odd() -> None:
+    prepared = ready(blobs(), {"scenario": {"base_classes": 3}})
+    assert [[len(old.harder), len(old.easier)] for old in plan(prepared).phases[2].old] == [[2, 1], [1, 1]]
+    alone = ready(blobs(), {"scenario": {"phases": 4}})
+    assert plan(alone).phases[2].old[1].easier == ()
+
+
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "static": [],
+    "fixed": [{"policy": "fixed-0.3"}],
+    "learned": [{"policy": "rmm"}],
+    "random": [{"policy": "random", "scenario": {"base_classes": 3}}],
+    "growing": [{"policy": "fixed-0.7", "memory": {"budget": "growing:5", "exemplars": None}}],
+    "tight": [{"policy": "fixed-0.1", "memory": {"budget": 7, "exemplars": 3}}],
+    "generous": [{"policy": "fixed-0.2", "memory": {"budget": 500, "exemplars": 20}}],
+    "one class a phase": [{"policy": "fixed-0.5", "scenario": {"phases": 4}}],
+    "from scratch": [{"policy": "fixed-0.5", "scenario": {"base_classes": 0, "phases": 3}}],
+    "all": [{"method": {"name": "joint"}}],
+    "none": [{"method": {"name": "finetune", "replay": False}, "memory": {"budget": 33, "exemplars": 20}}],
+}
+
+
+def compare(prepared: Prepared) -> None:
+    """Totals and decisions are those of a real run, and so are quotas, up to which classes turn out to be harder."""
+    results = play(opened(prepared), prepared)
+    planned = plan(prepared).phases
+    assert len(planned) == len(results)
+    phases = prepared.scenario.phases
+    for real, mine in zip(results, planned, strict=True):
+        assert (mine.held_old, mine.held_new) == (real.held_old, real.held_new)
+        assert (mine.budget, mine.decision, mine.classes_seen) == (real.budget, real.decision, real.classes_seen)
+        assert list(mine.new) == [real.held_per_class[label] for label in phases[mine.phase].classes]
+        for old in mine.old:
+            counts = [real.held_per_class[label] for label in phases[old.phase].classes]
+            assert sorted(old.harder + old.easier) == sorted(counts)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_real_run_holds_what_was_planned(name: str) -> None:
+    short = {"train": {"epochs": 1}, "finetune": {"epochs": 0}}
+    compare(ready(blobs(), short, *SETTINGS[name]))
+
+
+def test_a_real_run_of_a_two_level_policy_holds_what_was_planned() -> None:
+    compare(uneven(ready(blobs(), {"train": {"epochs": 1}, "scenario": {"base_classes": 3}}), 4, 5))
+
+
+def test_totals_hold_where_classes_have_different_sizes() -> None:
+    """Which classes are harder then changes single quotas, but neither what is held in all nor the new ones."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), [4, 25, 9, 14, 30, 6])
+    values = rng.standard_normal((len(labels), 6)) + 3 * labels[:, None]
+    prepared = uneven(ready(from_arrays(values, labels, values[::2], labels[::2]), {"train": {"epochs": 1}}), 7, 6)
+    for real, mine in zip(play(opened(prepared), prepared), plan(prepared).phases, strict=True):
+        assert (mine.held_old, mine.held_new) == (real.held_old, real.held_new)
+
+
+def test_a_phase_as_json() -> None:
+    prepared = uneven(ready(blobs(), {"scenario": {"base_classes": 3}, "memory": {"budget": 41}}), 6, 7)
+    entries = [plan_entry(phase) for phase in plan(prepared).phases]
+    assert entries[0] == {
+        "phase": 0,
+        "classes_seen": 3,
+        "arriving": 60,
+        "budget": None,
+        "action": None,
+        "held_old": 0,
+        "held_new": 60,
+        "per_new_class": {"least": 20, "most": 20},
+        "per_old_class": [],
+    }
+    # 25 of 41: 16 / 18 of it for two harder classes (22.2), 2 / 18 for one easier (2.8); 16 for two new ones.
+    assert entries[1]["action"] == {"old_share": 0.6, "level1": 0.6, "level2": 0.8, "clamped": False}
+    assert (entries[1]["held_old"], entries[1]["per_new_class"]) == (25, {"least": 8, "most": 8})
+    [old] = entries[1]["per_old_class"]
+    assert old == {"phase": 0, "harder": {"least": 11, "most": 11}, "easier": {"least": 3, "most": 3}}
+    single = plan_entry(plan(ready(blobs(), {"scenario": {"phases": 4}})).phases[2])
+    assert single["per_old_class"][1]["easier"] is None
+
+
+TRIAL = Trial(
+    first={"main": 0.01},
+    later={"main": 0.02, "mixture": 0.5, "balanced": 0.03},
+    judge=0.001,
+    model_bytes=100,
+    teacher_bytes=90,
+    training_bytes=80,
+    batch_bytes=70,
+)
+
+
+def test_seconds_by_hand() -> None:
+    prepared = uneven(ready(blobs(), {"train": {"epochs": 10}, "finetune": {"epochs": 4}}), 6, 6)
+    seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
+    # Phase 0: 40 samples, 10 epochs; 16 test samples and 40 held ones are described.
+    assert seconds[0] == pytest.approx(0.01 * 10 * 40 + 0.001 * (16 + 40))
+    # Phase 1: 24 + 16 are held; evened out, 24 old ones (12 a class) and all 8 of both new classes. Described: 32 test
+    # samples, 40 held, the 40 that are ranked, the 16 new ones that are ranked for the fine-tuning.
+    training = 0.02 * 10 * 40 + 0.5 * 10 * 40 + 0.03 * 4 * 40
+    assert seconds[1] == pytest.approx(training + 0.001 * (32 + 40 + 40 + 16))
+    # Phase 2: 24 of four classes, 6 a class, and 6 of the 8 of both new ones.
+    training = 0.02 * 10 * 40 + 0.5 * 10 * 36 + 0.03 * 4 * 36
+    assert seconds[2] == pytest.approx(training + 0.001 * (48 + 40 + 16 + 16))
+
+
+def test_a_method_that_starts_afresh_trains_every_phase_like_the_first() -> None:
+    prepared = ready(blobs(), {"method": {"name": "joint"}, "train": {"epochs": 10}})
+    seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
+    expected = [0.01 * 10 * held + 0.001 * (judged + held) for held, judged in ((40, 16), (80, 32), (120, 48))]
+    assert seconds == pytest.approx(expected)
+
+
+def test_mirror_images_are_described_too() -> None:
+    seconds = [
+        estimate_seconds(prepared, plan(prepared), TRIAL)[0]
+        for prepared in (ready(pictures(flip=flip)) for flip in (False, True))
+    ]
+    assert seconds[1] - seconds[0] == pytest.approx(0.001 * 2 * 14)
+
+
+def test_bytes_by_hand() -> None:
+    prepared = ready(blobs())  # 120 + 48 vectors of 6 floats
+    counted = estimate_bytes(prepared, plan(prepared), TRIAL)
+    assert (counted.held, counted.data) == (40 * 24, 168 * 24)
+    assert counted.peak == 168 * 24 + 100 + 90 + 80 + 70 + PROGRAM_BYTES
+    validated = ready(blobs(), {"scenario": {"validation": 0.1}})  # judged on the training data, which lie there once
+    assert estimate_bytes(validated, plan(validated), TRIAL).data == 120 * 24
+    everything = ready(blobs(), {"method": {"name": "joint"}})
+    assert estimate_bytes(everything, plan(everything), TRIAL).held == 120 * 24
+    growing = ready(blobs(), {"memory": {"budget": "growing:5", "exemplars": None}})
+    assert estimate_bytes(growing, plan(growing), TRIAL).held == (5 * 4 + 40) * 24
+
+
+def tried(*layers: dict[str, Any]) -> tuple[Prepared, Plan, Trial]:
+    prepared = ready(pictures(), *layers)
+    planned = plan(prepared)
+    return prepared, planned, try_out(prepared, planned, seconds=0.1)
+
+
+@pytest.mark.parametrize(
+    ("method", "stages"),
+    [
+        ({"name": "icarl"}, {"main", "balanced"}),
+        ({"name": "pod-aanets"}, {"main", "mixture", "balanced"}),
+        ({"name": "finetune", "replay": False}, {"main"}),
+        ({"name": "joint"}, {"main"}),
+    ],
+    ids=lambda value: value.get("name") if isinstance(value, dict) else "",
+)
+def test_a_trial_measures_every_stage(method: dict[str, Any], stages: set[str]) -> None:
+    prepared, planned, trial = tried({"method": method})
+    assert trial.first.keys() == {"main"}
+    assert trial.later.keys() == stages
+    paces = [trial.eval_samples, *trial.first.values(), *trial.later.values()]
+    assert all(0 < pace < 1 for pace in paces)  # of a tiny network: far below a second a sample
+    assert all(seconds > 0 for seconds in estimate_seconds(prepared, planned, trial))
+    assert (trial.teacher_bytes > 0) == (method["name"] in ("icarl", "pod-aanets"))
+
+
+@pytest.mark.parametrize("method", [*METHODS, "lwf without replay"])
+def test_every_method_can_be_tried_out(method: str) -> None:
+    name, alone, _ = method.partition(" without replay")
+    prepared, planned, trial = tried({"method": {"name": name} | ({"replay": False} if alone else {})})
+    assert len(estimate_seconds(prepared, planned, trial)) == 3
+    assert trial.batch_bytes > trial.training_bytes / 100 > 0
+
+
+@pytest.mark.parametrize("method", ["icarl", "lucir-aanets", "joint"])
+def test_the_model_s_bytes_are_those_of_the_last_phase(method: str) -> None:
+    prepared, _, trial = tried({"method": {"name": method}, "train": {"epochs": 1}, "finetune": {"epochs": 0}})
+    episode = opened(prepared)
+    play(episode, prepared)
+    assert trial.model_bytes == sum(value.nbytes for value in episode.learner.state().values())
+
+
+def test_gradients_and_optimiser_by_hand() -> None:
+    """SGD remembers one number per weight, Adam two (and its steps); the gradient is one more."""
+    plain = {"method": {"name": "joint"}, "train": {"momentum": 0.0}}
+    _, _, sgd = tried(plain)
+    _, _, momentum = tried(plain, {"train": {"momentum": 0.9}})
+    _, _, adam = tried(plain, {"train": {"optimizer": "adam"}})
+    assert momentum.training_bytes == 2 * sgd.training_bytes
+    assert 3 * sgd.training_bytes < adam.training_bytes < 3.2 * sgd.training_bytes
+
+
+def test_a_batch_keeps_more_the_larger_it_is() -> None:
+    sizes = [tried({"train": {"batch_size": size}})[2].batch_bytes for size in (4, 16)]
+    assert sizes[1] == pytest.approx(4 * sizes[0], rel=0.1)
+    assert sizes[0] > 4 * 8 * 8 * 3 * 4  # at least the pictures themselves, as floats
+
+
+def test_a_trial_changes_no_result() -> None:
+    prepared = ready(blobs(), {"train": {"epochs": 1}})
+    before = play(opened(prepared), prepared)
+    try_out(prepared, plan(prepared), seconds=0.05)
+    after = play(opened(prepared), prepared)
+    assert [r.predictions.cnn.tolist() for r in before] == [r.predictions.cnn.tolist() for r in after]

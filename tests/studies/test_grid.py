@@ -1,0 +1,194 @@
+"""The grid of a study: which runs there are, what they are called, which of them share a learning, what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remem.errors import InputError
+from remem.runs.config import compose
+from remem.runs.presets import read_toml, shipped_configs
+from remem.studies.grid import Study, plan_study, read_study_file
+from remem.studies.learned_policies import LEARNED
+
+BASE: dict[str, Any] = {"data": {"name": "digits"}, "scenario": {"phases": 3}, "memory": {"budget": 300}}
+
+
+def planned(study: dict[str, Any], **sections: Any) -> Study:
+    return plan_study(BASE, {"study": study, **sections})
+
+
+def names(study: Study) -> list[str]:
+    return [run.name for run in study.runs]
+
+
+def test_names_have_a_word_for_every_axis_with_several_values() -> None:
+    study = planned({"policies": ["static", "fixed-0.6"], "phases": [2], "seeds": [0, 7]})
+    assert names(study) == ["static_seed-0", "fixed-0.6_seed-0", "static_seed-7", "fixed-0.6_seed-7"]
+    assert names(planned({})) == ["run"]
+
+
+def test_every_combination_is_a_run_with_its_own_settings() -> None:
+    axes = {
+        "methods": ["icarl", "lucir"],
+        "phases": [2, 4],
+        "seeds": [1],
+        "vary": {"memory.budget": [200, "growing:5"]},
+    }
+    study = planned(axes)
+    assert names(study) == [
+        f"{method}_phases-{phases}_budget-{word}"
+        for method in ("icarl", "lucir")
+        for word in ("200", "growing-5")
+        for phases in (2, 4)
+    ]
+    run = next(run for run in study.runs if run.name == "lucir_phases-4_budget-growing-5")
+    layers = {"method": {"name": "lucir"}, "scenario": {"phases": 4}, "memory": {"budget": "growing:5"}, "seed": 1}
+    assert run.config == compose(BASE, layers)
+    assert (run.policy, run.learning) == ("static", None)
+
+
+def test_runs_side_by_side_leave_each_other_the_cores() -> None:
+    for given, taken in ((0, 1), (3, 3)):
+        study = planned({"policies": ["static", "rmm-learned"]}, train={"threads": given})
+        assert [run.config.train.threads for run in study.runs] == [taken, taken]
+        assert [learning.target.train.threads for learning in study.learnings.values()] == [taken]
+
+
+def test_seeds_can_bring_their_own_class_order() -> None:
+    seeds = planned({"seeds": [0, 3], "order_by_seed": True}).runs
+    assert [(run.config.seed, run.config.scenario.order) for run in seeds] == [(0, "seed:0"), (3, "seed:3")]
+    fixed = planned({"seeds": [0, 3]}, scenario={"order": "seed:9"}).runs
+    assert [run.config.scenario.order for run in fixed] == ["seed:9", "seed:9"]
+
+
+def test_a_methods_own_settings_stay_with_it() -> None:
+    study = planned({"methods": ["lwf", "icarl"]}, method={"name": "lwf", "replay": False})
+    assert study.runs[0].config.method.model_dump()["replay"] is False
+    assert study.runs[1].config == compose(BASE, {"method": {"name": "icarl"}})
+
+
+def test_policies_in_folders_are_called_by_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("one/mine", "two/mine"):
+        (tmp_path / place).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    study = planned({"policies": ["./one/mine", "two/mine", "static"]})
+    assert names(study) == ["mine", "mine+2", "static"]
+    assert [run.config.policy for run in study.runs] == [
+        str(tmp_path / "one/mine"),
+        str(tmp_path / "two/mine"),
+        "static",
+    ]
+    with pytest.raises(InputError, match=r"study.policies: '.*mine' given twice"):
+        planned({"policies": ["one/mine", "./one/mine"]})
+
+
+def test_words_are_safe_as_names_of_folders() -> None:
+    values = ["npz:/data/Ä b/a.npz", "npz:/data/..", "DIGITS", "digits"]
+    words = [name.removeprefix("data-") for name in names(planned({"vary": {"data.name": values}}))]
+    assert words == ["npz-data-b-a.npz", "npz-data", "DIGITS", "digits+2"]  # case does not count everywhere
+    vary = {"net.name": ["mlp", "small"], "train.epochs": [1, 2], "finetune.epochs": [1, 2]}
+    assert names(planned({"vary": vary}))[0] == "net-mlp_train.epochs-1_finetune.epochs-1"
+
+
+def test_a_plan_of_its_own_settings_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    axes = {"policies": ["mine", "rmm-transferred"], "vary": {"data.name": ["npz:a.npz", "digits"]}, "seeds": [1, 2]}
+    study = planned(axes, data={"root": "data"}, learn={"source": "dataset:npz:b.npz", "epochs": 2})
+    monkeypatch.chdir("/")
+    again = plan_study(study.tree)
+    assert (again.runs, again.learnings, again.settings) == (study.runs, study.learnings, study.settings)
+    assert study.runs[0].config.data.name == f"npz:{tmp_path / 'a.npz'}"
+    assert study.runs[0].config.data.root == tmp_path / "data"
+    assert study.learnings["data-digits_seed-1/rmm-transferred"].learn.source == f"dataset:npz:{tmp_path / 'b.npz'}"
+
+
+def test_every_policy_that_is_learned_has_its_own_settings() -> None:
+    learn = {"source": "dataset:glyphs", "epochs": 3}
+    study = planned({"policies": list(LEARNED)}, learn=learn)
+    assert list(study.learnings) == list(LEARNED) == [run.learning for run in study.runs]
+    asked = {
+        name: (config.learn.source, config.learn.levels, config.learn.crossval_fixed, config.learn.epochs)
+        for name, config in study.learnings.items()
+    }
+    assert asked == {
+        "rmm-learned": ("phase0", 2, False, 3),
+        "rmm-one-level-learned": ("phase0", 1, False, 3),
+        "rmm-transferred": ("dataset:glyphs", 2, False, 3),
+        "rmm-upper-bound": ("target", 2, False, 3),
+        "crossval-fixed-pseudo": ("phase0", 2, True, 3),
+        "crossval-fixed": ("target", 2, True, 3),
+    }
+
+
+def test_what_changes_nothing_in_a_learning_does_not_multiply_it() -> None:
+    axes = {"policies": ["rmm-learned", "rmm-transferred"], "seeds": [0, 1], "order_by_seed": True}
+    vary = {"memory.budget": [200, 300], "scenario.validation": [0.0, 0.1]}
+    study = planned({**axes, "vary": vary}, learn={"source": "dataset:glyphs"})
+    assert len(study.runs) == 16
+    assert list(study.learnings) == [
+        "budget-200_seed-0/rmm-learned",
+        "seed-0/rmm-transferred",  # a budget for digits is none for glyphs
+        "budget-300_seed-0/rmm-learned",
+        "budget-200_seed-1/rmm-learned",
+        "seed-1/rmm-transferred",
+        "budget-300_seed-1/rmm-learned",
+    ]
+    run = study.runs[-2]
+    assert (run.name, run.learning) == (
+        "rmm-learned_budget-300_validation-0.1_seed-1",
+        "budget-300_seed-1/rmm-learned",
+    )
+    target = study.learnings["budget-300_seed-1/rmm-learned"].target
+    assert (target.seed, target.scenario.order, target.memory.budget, target.policy) == (1, "seed:1", 300, "static")
+
+
+@pytest.mark.parametrize(
+    ("study", "sections", "message"),
+    [
+        ({"seed": [0]}, {}, "study.seed: no such setting; there are methods, policies, phases, seeds, order_by_seed"),
+        ({"seeds": []}, {}, "study.seeds: [] given; tuple should have at least 1 item"),
+        ({"seeds": 3}, {}, "study.seeds: 3 given; input should be a valid tuple"),
+        ({"seeds": [0, 0]}, {}, "study.seeds: 0 given twice; expected each value once"),
+        ({"vary": {"memory.budget": [1, 1]}}, {}, "study.vary.memory.budget: 1 given twice"),
+        ({"vary": {"memory.budget": []}}, {}, "study.vary: no value for 'memory.budget'; expected at least one"),
+        ({"vary": {"seed": [0]}}, {}, "study.vary: 'seed' given; expected study.seeds for this"),
+        ({"vary": {"learn.epochs": [1, 2]}}, {}, "study.vary: 'learn.epochs' given; expected a setting of a run"),
+        ({"vary": {"scenario.order": ["lucir"]}, "order_by_seed": True}, {}, "study.order_by_seed decides it"),
+        ({"seeds": [0, -1]}, {}, "seed--1: seed: -1 given; input should be greater than or equal to 0"),
+        ({"methods": ["icarl", "lucri"]}, {}, "lucri: no method named 'lucri'; did you mean 'lucir'?"),
+        ({"vary": {"train.epoch": [1, 2]}}, {}, "epoch-1: train.epoch: no such setting; did you mean 'train.epochs'?"),
+        ({"vary": {"train.epochs": [2, "2"]}}, {}, "study: epochs-2 and epochs-2+2 are the same run"),
+        ({}, {"learn": {"epoch": 1}}, "learn.epoch: no such setting"),
+        ({}, {"learn": 3}, "learn: 3 given; expected a section [learn]"),
+        ({}, {"learn": {"levels": 1}}, "learn.levels: 1 given, but in a study the policy's name says it"),
+        ({}, {"learn": {"source": "target"}}, "learn.source: 'target' given; expected dataset:NAME"),
+        ({"policies": ["rmm-transferred"]}, {}, "learn.source: 'phase0' given; expected dataset:NAME"),
+        ({"vary": {f"train.{'x' * 90}{k}": [1, 2] for k in range(3)}}, {}, "is too long for the name of a folder"),
+    ],
+)
+def test_mistakes_are_one_line(study: dict[str, Any], sections: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        planned(study, **sections)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_shipped_studies_are_found_with_and_without_their_folder(tmp_path: Path) -> None:
+    shipped = [name for name in shipped_configs() if name.startswith("studies/")]
+    assert shipped == ["studies/digits-policies", "studies/glyphs-policies"]
+    for name in shipped:
+        tree = read_study_file(Path(name))
+        assert tree == read_study_file(Path(name.removeprefix("studies/")))
+        assert plan_study(tree).runs
+    plain = tmp_path / "plain.toml"
+    plain.write_text("seed = 1\n")
+    with pytest.raises(InputError, match=r"no section \[study\]"):
+        read_study_file(plain)
+
+
+def test_the_study_of_glyphs_has_the_settings_of_the_demo() -> None:
+    tree = read_study_file(Path("glyphs-policies"))
+    assert {key: value for key, value in tree.items() if key not in ("study", "learn")} == read_toml(Path("demo"))
+    assert len(plan_study(tree).runs) == 14 * 5
