@@ -24,7 +24,7 @@ SLOW = ("accuracy", "tried", "workers")  # minutes each: only when they are name
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; none: all but {SLOW}")
-    parser.add_argument("--write-docs", action="store_true", help="the latest figures go into docs/reports/performance.md")
+    parser.add_argument("--write-docs", action="store_true", help="copy the latest figures into the docs")
     options = parser.parse_args()
     unknown = [part for part in options.parts if part not in PARTS]
     if unknown:

@@ -10,13 +10,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from factories import blobs
 from remem.api import run, scenario
 from remem.cli.main import main
-from remem.cli.options import read_settings
 from remem.events import Event
 from remem.methods.loop import EpochEnded
 from remem.methods.table import METHODS
-from factories import blobs
+from remem.runs.config import compose
+from remem.runs.presets import read_toml
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "add_a_method"
@@ -77,7 +78,7 @@ def test_runs_from_phase_0_to_the_last(smooth: ModuleType) -> None:
 
 def test_config_file_and_command(smooth: ModuleType, tmp_path: Path) -> None:
     """The file as it is builds; with another data set over it, it runs."""
-    config = read_settings({"config": EXAMPLE / "smooth.toml"})
+    config = compose(read_toml(EXAMPLE / "smooth.toml"))
     assert (config.method.name, config.data.name, config.memory.budget) == ("smooth", "cifar100", 7000)
     data = blobs()
     arrays = {"x_train": data.train.read(np.arange(120)), "y_train": data.train.labels}

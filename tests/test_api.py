@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-import remem
 import factories
+import remem
 from remem.policies.agent import AgentPolicy
 from remem.runs.config import compose
 
@@ -43,8 +43,8 @@ def test_run_from_python() -> None:
     assert result.phases[1].held_old + result.phases[1].held_new == 40
     assert result.phases[1].held_old == 24
     assert result.average_accuracy == pytest.approx(np.mean([phase.accuracy for phase in result.phases]))
-    assert result.data["config"]["seed"] == 1
-    with pytest.raises(AttributeError, match="no 'held'"):
+    assert result.to_json()["config"]["seed"] == 1
+    with pytest.raises(AttributeError, match="no attribute 'held'"):
         _ = result.phases[1].held
 
 
@@ -52,8 +52,8 @@ def test_own_backbone_by_module_and_data_settings_in_the_result() -> None:
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 12))
     scenario = remem.scenario("digits", phases=2, image_size=8)
     result = remem.run(scenario, backbone=own, budget=200, settings={"train.epochs": 1, "finetune.epochs": 0})
-    assert result.data["config"]["net"]["name"].startswith("own:Sequential-")
-    assert result.data["config"]["data"] == {**scenario.data.model_dump(mode="json", exclude={"root"})}
+    assert result.to_json()["config"]["net"]["name"].startswith("own:Sequential-")
+    assert result.to_json()["config"]["data"] == {**scenario.data.model_dump(mode="json", exclude={"root"})}
     assert 0.1 < result.average_accuracy <= 1.0
 
 
@@ -72,7 +72,14 @@ def test_dropout_of_an_own_backbone_follows_the_seed() -> None:
     torch.manual_seed(0)
     own = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
     runs = [remem.run(scenario, backbone=own, budget=40, settings={"train.epochs": 2}) for _ in range(2)]
-    assert factories.timeless(runs[0].data) == factories.timeless(runs[1].data)
+    assert factories.timeless(runs[0].to_json()) == factories.timeless(runs[1].to_json())
+
+
+def test_an_unknown_option_is_named() -> None:
+    scenario = remem.scenario(factories.blobs(), phases=2)
+    options: Any = {"polcy": "static"}
+    with pytest.raises(TypeError, match="unexpected argument 'polcy'; expected one of method, policy, budget"):
+        remem.run(scenario, **options)
 
 
 def test_a_policy_of_ones_own(tmp_path: Path) -> None:
@@ -81,10 +88,10 @@ def test_a_policy_of_ones_own(tmp_path: Path) -> None:
     agent = AgentPolicy(lambda observation: [5, 6], "mine")
     result = remem.run(scenario, policy=agent, budget=40, settings=QUICK, out=tmp_path / "run")
     assert [phase.held_old for phase in result.phases[1:]] == [24, 24]
-    assert [phase.action["level2"] for phase in result.phases[1:]] == [0.7, 0.7]
-    assert (result.data["config"]["policy"], result.data["policy"]["name"]) == ("own:mine", "mine")
+    assert [phase.action and phase.action.level2 for phase in result.phases[1:]] == [0.7, 0.7]
+    assert (result.to_json()["config"]["policy"], result.to_json()["policy"]["name"]) == ("own:mine", "mine")
     again = remem.run(scenario, policy=agent, budget=40, settings=QUICK, out=tmp_path / "run")
-    assert again.data == result.data
+    assert again.to_json() == result.to_json()
     with pytest.raises(remem.InputError, match="settings cannot change"):
         remem.run(scenario, policy="fixed-0.6", budget=40, settings=QUICK, out=tmp_path / "run")
     wrong: Any = 0.6
@@ -95,7 +102,7 @@ def test_a_policy_of_ones_own(tmp_path: Path) -> None:
 def test_the_paper_s_budgets_hold_from_python_too() -> None:
     assert compose({"preset": "paper", "data": {"name": "cifar100"}}).memory.budget == 7000
     scenario = remem.scenario(factories.blobs(), phases=2)
-    assert remem.run(scenario, settings=QUICK).data["config"]["memory"]["exemplars"] == 120  # 20 x 6 classes
+    assert remem.run(scenario, settings=QUICK).to_json()["config"]["memory"]["exemplars"] == 120  # 20 x 6 classes
 
 
 def test_mistakes_from_python_are_one_line() -> None:

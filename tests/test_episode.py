@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from factories import NO_REPLAY, UNEVEN, blobs, facts_of, opened, pictures, play, ready
+from remem.action import Action
 from remem.data.source import Dataset
 from remem.episode import Episode
 from remem.errors import NotHeldError
@@ -16,9 +18,7 @@ from remem.memory.allocation import allocate, decide
 from remem.memory.store import Memory
 from remem.methods.learner import Learner
 from remem.runs.build import Prepared
-from remem.types import Group, IntArray, Phase, PhaseResult, Samples, Values
-from remem.action import Action
-from factories import NO_REPLAY, UNEVEN, blobs, opened, pictures, play, ready
+from remem.types import EMPTY, Group, IntArray, Phase, PhaseResult, Samples, Values
 
 
 def steps(prepared: Prepared, episode: Episode | None = None) -> Iterator[tuple[Episode, Phase, PhaseResult]]:
@@ -38,7 +38,7 @@ def held_rows(episode: Episode) -> dict[int, list[int]]:
 
 
 def test_a_phase_in_the_order_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank, cut, open the budget, load, train, and only then judge."""
+    """Rank, cut, open the budget, load, train, and only then evaluate."""
     prepared = ready(blobs())
     episode = opened(prepared)
     play(episode, prepared, stop=1)
@@ -55,12 +55,12 @@ def test_a_phase_in_the_order_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -
 
     for owner, name in ((Memory, "rank"), (Memory, "cut"), (Memory, "open"), (Memory, "load"), (Learner, "fit")):
         listen(owner, name)
-    monkeypatch.setattr(Episode, "_judge", _said(said, "judge", Episode._judge))
+    monkeypatch.setattr(Episode, "evaluate", _said(said, "evaluate", Episode.evaluate))
     play(episode, prepared, stop=2)
     in_phase = [word for word, before in zip(said, [None, *said], strict=False) if word != before]
     learner_ranks = in_phase.index("fit")
     assert in_phase[: learner_ranks + 1] == ["rank", "cut", "open", "load", "fit"]
-    assert in_phase[-1] == "judge"
+    assert in_phase[-1] == "evaluate"
 
 
 def _said(said: list[str], word: str, real: Any) -> Any:
@@ -84,6 +84,42 @@ def test_phases_must_come_in_order_and_with_an_action() -> None:
         episode.advance(second, None)
     assert episode.next_phase == 1
     assert third.index == 2
+
+
+def test_training_needs_no_evaluation() -> None:
+    """A stream of the user's own has no test samples: phases are trained, and predictions are asked for elsewhere."""
+    prepared = ready(blobs(), {"policy": "fixed-0.6"})
+    evaluated, trained = opened(prepared), opened(prepared)
+    expected = play(evaluated, prepared)
+    for phase in prepared.scenario.phases:
+        unlabelled = replace(phase, eval_samples=EMPTY)
+        action = prepared.policy.act(trained.observe(unlabelled)) if phase.index else None
+        trained.train(unlabelled, action)
+    weights = trained.learner.state()
+    assert all(torch.equal(value, weights[name]) for name, value in evaluated.learner.state().items())
+    assert trained.samples_peak == evaluated.samples_peak == max(r.held_old + r.held_new for r in expected[1:])
+    with pytest.raises(ValueError, match="no phase so far has samples to evaluate on"):
+        trained.evaluate()
+
+
+def test_evaluating_twice_gives_the_same_result_and_changes_nothing() -> None:
+    prepared = ready(blobs())
+    episode = opened(prepared)
+    episode.train(prepared.scenario.phases[0], None)
+    before = {name: value.clone() for name, value in episode.snapshot().tensors.items()}
+    assert facts_of(episode.evaluate()) == facts_of(episode.evaluate())
+    assert all(torch.equal(value, before[name]) for name, value in episode.snapshot().tensors.items())
+
+
+def test_only_a_phase_that_was_trained_here_can_be_evaluated() -> None:
+    prepared = ready(blobs())
+    episode, other = opened(prepared), opened(prepared)
+    with pytest.raises(ValueError, match="no phase has been trained"):
+        episode.evaluate()
+    episode.train(prepared.scenario.phases[0], None)
+    other.restore(episode.snapshot())
+    with pytest.raises(ValueError, match="no phase has been trained"):
+        other.evaluate()
 
 
 def test_observe_is_the_state_of_the_protocol() -> None:
@@ -324,8 +360,8 @@ def test_nearest_means_are_over_held_samples_and_their_mirror_images() -> None:
         both = [learner.describe(scenario.bank, own, mirrored=m).features.astype(np.float64) for m in (False, True)]
         units = np.concatenate([f / np.linalg.norm(f, axis=1, keepdims=True) for f in both])
         means.append(units.mean(axis=0) / np.linalg.norm(units.mean(axis=0)))
-    judged = Samples(np.concatenate([p.eval_samples.rows for p in scenario.phases]), result.predictions.labels)
-    features = learner.describe(scenario.eval_bank, judged).features.astype(np.float64)
+    evaluated = Samples(np.concatenate([p.eval_samples.rows for p in scenario.phases]), result.predictions.labels)
+    features = learner.describe(scenario.eval_bank, evaluated).features.astype(np.float64)
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     nearest = [int(np.argmin([np.linalg.norm(f - mean) for mean in means])) for f in features]
     assert result.predictions.nme is not None

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import factories
-from remem.storage.tensorfile import Snapshot
-from remem.storage.tensorfile import load_snapshot, save_snapshot
-from remem.action import Action
 from factories import NO_REPLAY, UNEVEN, blobs, facts_of, opened, pictures, play, ready, same_tensors
+from remem.action import Action
+from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
 WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
     "vectors": (blobs, {}, False),

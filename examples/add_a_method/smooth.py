@@ -18,8 +18,8 @@ class SmoothSettings(MethodSettings):
     """Settings of `smooth`."""
 
     name: str = "smooth"
-    smoothing: float = Field(default=0.1, ge=0, lt=1)  # part of the label that is spread over all classes
-    keep: float = Field(default=2.0, ge=0)  # weight of the feature term, times the root of old to new classes
+    smoothing: float = Field(default=0.1, ge=0, lt=1, description="Part of the label that is spread over all classes.")
+    keep: float = Field(default=2.0, ge=0, description="Weight of the feature term, times sqrt(old / new classes).")
 
 
 class Smooth(Method):

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from gymnasium.envs.registration import register
+from gymnasium.envs.registration import register, registry
 
 __version__ = "0.1.0"
 
@@ -26,4 +26,5 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
-register("remem/PseudoCIL-v0", entry_point="remem.rl.env:make_pseudo_cil")
+if "remem/PseudoCIL-v0" not in registry:  # Gymnasium warns of a second registration, as after a reload
+    register("remem/PseudoCIL-v0", entry_point="remem.rl.env:make_pseudo_cil")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remem.data.arrays import from_arrays
+from remem.data.arrays import as_values, from_arrays
 from remem.data.datasets import check_dataset, load_dataset
 from remem.data.settings import DataSettings
 from remem.data.source import ArraySource
@@ -39,7 +39,7 @@ def test_images_of_all_kinds() -> None:
     deep = pair(IMAGES.astype(np.uint16) * 256 + 255).train.read(np.arange(4))
     assert deep.dtype == np.uint8
     assert np.array_equal(deep, IMAGES)
-    assert pair(IMAGES, image_size=1).train.shape == (1, 1, 3)
+    assert as_values(IMAGES, "x", 1).shape == (4, 1, 1, 3)
 
 
 def test_vectors_are_float32_and_never_augmented() -> None:
@@ -90,7 +90,7 @@ def test_wrong_options_are_named() -> None:
     with pytest.raises(InputError, match="class_names: 3 names; expected 2"):
         pair(IMAGES, class_names=["a", "b", "c"])
     with pytest.raises(InputError, match=r"data\.image_size: 8 given, but x_train holds vectors"):
-        pair(VECTORS, image_size=8)
+        as_values(VECTORS, "x_train", 8)
 
 
 def save(path: Path, **arrays: Any) -> DataSettings:

@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 TESTS = Path(__file__).parents[1]
-LIMIT = 600  # seconds; far more than any test takes on busy cores, far less than for ever
+LIMIT = 300  # seconds; far more than any test takes on busy cores, far less than for ever
 
 
 @pytest.fixture(autouse=True)

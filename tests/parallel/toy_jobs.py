@@ -76,9 +76,11 @@ def stalled_run(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     flag = Path(payload["out"] + "-stalled")
 
     def stall(event: Event) -> None:
+        stalls = isinstance(event, PhaseStarted) and event.phase == 1 and not flag.exists()
+        if stalls:
+            flag.touch()  # before the event, upon which this process is killed
         emit(event)
-        if isinstance(event, PhaseStarted) and event.phase == 1 and not flag.exists():
-            flag.touch()
+        if stalls:
             threading.Event().wait()
 
     return jobs.run(payload, stall)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from remem.action import CHANGES, State
+from plain_policy import plain_chances, plain_entropy, plain_log_prob
+from remem.action import State
 from remem.memory.allocation import decide, feasible_tenths
 from remem.policies.rmm import SHARES, Choice, PolicySettings, TwoLevelPolicy
 
@@ -15,7 +16,7 @@ def state(phase: int = 1, *, old_tenths: int = 0, feasible: tuple[int, ...] = SH
     return State(phase, 10, 40 + 10 * phase, old_tenths, 7000, 2000, 5000, feasible, splits)
 
 
-def stirred(seed: int = 0, levels: int = 2) -> TwoLevelPolicy:
+def perturbed(seed: int = 0, levels: int = 2) -> TwoLevelPolicy:
     """A policy that is not uniform any more, in float64."""
     policy = TwoLevelPolicy(PolicySettings(levels=levels), seed=seed).double()
     draws = torch.Generator().manual_seed(seed)
@@ -44,7 +45,7 @@ def test_ties_go_to_the_middle_share_to_no_change_and_to_an_even_split() -> None
 
 
 def test_one_level_never_splits_unevenly() -> None:
-    policy = stirred(levels=1)
+    policy = perturbed(levels=1)
     for seed in range(20):
         action, choice = policy.choose(state(), np.random.default_rng(seed))
         assert action.level2_tenths == 5
@@ -52,58 +53,39 @@ def test_one_level_never_splits_unevenly() -> None:
 
 
 def test_nothing_feasible_costs_no_probability() -> None:
-    policy = stirred()
+    policy = perturbed()
     action, choice = policy.choose(state(3, old_tenths=9, feasible=(2,), splits=False), np.random.default_rng(0))
     assert action.old_tenths == 9
     assert choice.level1 is None
     assert policy.log_prob([choice]).tolist() == [0.0]
 
 
-def plain_log_prob(policy: TwoLevelPolicy, choice: Choice) -> float:
-    """Matrix by matrix, with Python's own numbers."""
-
-    def linear(layer: torch.nn.Module, x: list[float]) -> list[float]:
-        weight, bias = layer.weight.tolist(), layer.bias.tolist()  # type: ignore[operator]
-        return [sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
-
-    def log_share(logits: list[float], place: int) -> float:
-        return logits[place] - math.log(sum(math.exp(v) for v in logits if v > -math.inf))
-
-    total, options = 0.0, SHARES if choice.first else CHANGES
-    hidden = [math.tanh(v) for v in linear(policy.eta[0], list(choice.vector))]
-    logits = linear(policy.eta_first if choice.first else policy.eta_change, hidden)
-    logits = [v if ok else -math.inf for v, ok in zip(logits, choice.feasible, strict=True)]
-    action = 0.0
-    if choice.level1 is not None:
-        total += log_share(logits, choice.level1)
-        action = options[choice.level1] / 10
-    if choice.level2 is not None:
-        hidden = [math.tanh(v) for v in linear(policy.phi[0], [*choice.vector, action])]
-        total += log_share(linear(policy.phi[2], hidden), choice.level2)
-    return total
-
-
-def test_log_probabilities_equal_a_plain_version() -> None:
-    policy = stirred(3)
+def test_log_probabilities_entropies_and_chances_equal_a_plain_version() -> None:
+    policy = perturbed(3)
     rng = np.random.default_rng(1)
     choices = [policy.choose(state(), rng)[1] for _ in range(5)]
     choices += [policy.choose(state(2, old_tenths=t, feasible=(3, 4, 5, 6)), rng)[1] for t in (2, 3, 5, 6, 7, 9)]
-    expected = [plain_log_prob(policy, choice) for choice in choices]
-    assert policy.log_prob(choices).tolist() == pytest.approx(expected, abs=1e-12)
+    for real, plain in ((policy.log_prob, plain_log_prob), (policy.entropy, plain_entropy)):
+        assert real(choices).tolist() == pytest.approx([plain(policy, choice) for choice in choices], abs=1e-12)
+    for choice, level1, level2 in zip(choices, *policy.chances(choices), strict=True):
+        if choice.level1 is not None:
+            expected, _ = plain_chances(policy, choice)
+            assert level1[: len(expected)] == pytest.approx(expected, abs=1e-12)
+        assert level2 == pytest.approx(plain_chances(policy, choice)[1], abs=1e-12)
 
 
 def test_masked_sampling_equals_rejection_sampling() -> None:
     """Chi-square of both samples against each other; 4000 draws each, fixed seed; the 99.9 % quantile for 5 is 20.5."""
-    policy, feasible = stirred(7), (2, 3, 5, 6, 8, 9)
+    policy, feasible = perturbed(7), (2, 3, 5, 6, 8, 9)
     rng = np.random.default_rng(5)
     masked = np.zeros(10)
     for _ in range(4000):
-        masked[policy.choose(state(feasible=feasible), rng)[0].old_tenths or 0] += 1
-    free = np.exp([plain_log_prob(policy, Choice(state().vector(), True, (True,) * 9, p, None)) for p in range(9)])
+        masked[policy.choose(state(feasible=feasible), rng)[0].old_tenths] += 1
+    free, _ = plain_chances(policy, Choice(state().vector(), True, (True,) * 9, 0, None))
     rejected = np.zeros(10)
     while rejected.sum() < 4000:
-        drawn = SHARES[rng.choice(9, p=free / free.sum())]
-        rejected[drawn] += drawn in feasible
+        share = SHARES[rng.choice(9, p=free)]
+        rejected[share] += share in feasible
     assert masked[[1, 4, 7]].sum() == 0
     both = masked + rejected
     seen = both > 0

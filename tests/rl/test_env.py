@@ -1,4 +1,4 @@
-"""env.py: the environment's spaces, masks and rewards, its registration, and what Gymnasium and other libraries ask."""
+"""env.py: spaces, masks and rewards of the environment, its registration, and the checkers of other libraries."""
 
 import subprocess
 import sys
@@ -14,15 +14,16 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_stable_baselines3
 
+from factories import blobs, ready
 from remem.errors import InputError
 from remem.policies.agent import AgentPolicy
-from remem.rl.env import PseudoCIL
-from remem.rl.paths import Node, Task, TaskKey, walk
-from remem.rl.prefix_tree import RewardCache, MemorySnapshotCache, serial
-from remem.rl.make_env import make_pseudo_cil
 from remem.rl.config import compose_learning
+from remem.rl.env import PseudoCIL, make_pseudo_cil
+from remem.rl.paths import ActionPath, Node, Task, TaskKey, follow_path
+from remem.rl.prefix_tree import RewardCache, one_by_one
 from remem.rl.pseudo_tasks import PseudoTasks
-from factories import blobs, ready
+from remem.rl.snapshot_cache import MemorySnapshotCache
+from rl_factories import make_path
 
 # Two classes in each of three phases, 20 samples each, M = 40: nine shares are feasible in phase 1.
 PAIRS = ready(blobs())
@@ -34,8 +35,8 @@ CROWD = ready(blobs(20), {"scenario": {"phases": 1, "base_classes": 1}, "memory"
 TINY = {"train": {"epochs": 1, "batch_size": 64}, "finetune": {"epochs": 0}, "net": {"width": 4, "blocks": [1]}}
 
 
-class Untrained:
-    """Grows nodes by arithmetic: the reward of a node is made of its moves. It notes what it was asked for."""
+class FakeTraining:
+    """Rewards by arithmetic on the last action. Keeps the nodes that it was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[Node] = []
@@ -43,18 +44,18 @@ class Untrained:
     def __call__(self, nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         for key, path in nodes:
             self.asked.append((key, path))
-            yield (key, path), made_reward(key, path)
+            yield (key, path), fake_reward(key, path)
 
 
-def made_reward(key: TaskKey, path: Sequence[tuple[int, int]]) -> float:
-    return 0.5 + key.number / 100 + sum(share / 100 + split / 1000 for share, split in path[-1:])
+def fake_reward(key: TaskKey, path: ActionPath) -> float:
+    return 0.5 + key.number / 100 + sum(a.old_tenths / 100 + a.level2_tenths / 1000 for a in path[-1:])
 
 
-def environment(prepared: Any = PAIRS, pool: int = 1, grow: Any = None, **more: Any) -> PseudoCIL:
+def environment(prepared: Any = PAIRS, pool: int = 1, training: Any = None, **more: Any) -> PseudoCIL:
     def task(number: int) -> Task:
         return Task(TaskKey(number, "full"), prepared.scenario, prepared.budget)
 
-    return PseudoCIL(task, grow or Untrained(), pool, **more)
+    return PseudoCIL(task, training or FakeTraining(), pool, **more)
 
 
 def act(env: PseudoCIL, *action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -81,6 +82,7 @@ def test_an_episode_by_hand() -> None:
     assert reward == pytest.approx(0.5 + 0.07 + 0.005)
     assert (terminated, truncated, info["clamped"], info["carried_out"].tolist()) == (True, False, True, [7, 5])
     assert (info["phase"], info["new_classes"], info["arriving"]) == (3, 0, 0)
+    assert (info["old_classes"], info["old_tenths"]) == (6, 7)
     assert info["action_mask"].reshape(2, 9).sum(1).tolist() == [1, 1]
 
 
@@ -106,21 +108,21 @@ def test_where_nothing_is_feasible_the_nearest_is_held() -> None:
 
 
 @pytest.mark.parametrize("prepared", [PAIRS, SINGLES], ids=["pairs", "singles"])
-def test_masks_are_the_shares_that_are_carried_out_as_they_are(prepared: Any) -> None:
+def test_masks_allow_exactly_the_shares_that_are_not_clamped(prepared: Any) -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         path: list[tuple[int, int]] = []
         for _ in range(len(prepared.scenario.phases) - 1):
-            told = []
+            unclamped = []
             for share in range(9):
                 env = environment(prepared)
                 _, info = env.reset()
-                for move in path:
-                    *_, info = act(env, *move)
+                for earlier in path:
+                    *_, info = act(env, *earlier)
                 mask = info["action_mask"]
                 *_, info = act(env, share, 4)
-                told.append(not info["clamped"])
-            assert mask[:9].tolist() == told
+                unclamped.append(not info["clamped"])
+            assert mask[:9].tolist() == unclamped
             path.append((int(rng.integers(9)), int(rng.integers(9))))
 
 
@@ -129,8 +131,8 @@ def test_an_agent_in_a_run_does_what_it_did_here(prepared: Any) -> None:
     rng = np.random.default_rng(1)
     for _ in range(30):
         wishes = rng.integers(9, size=(4, 2))
-        grow = Untrained()
-        env = environment(prepared, grow=grow)
+        training = FakeTraining()
+        env = environment(prepared, training=training)
         observation, _ = env.reset()
         seen, done = [], False
         while not done:
@@ -143,20 +145,20 @@ def test_an_agent_in_a_run_does_what_it_did_here(prepared: Any) -> None:
             return wishes[len(shown) - 1]
 
         task = Task(TaskKey(0, "full"), prepared.scenario, prepared.budget)
-        assert walk(task, AgentPolicy(predict).act) == grow.asked[-1][1]
+        assert follow_path(task, AgentPolicy(predict).act) == training.asked[-1][1]
         assert shown == seen
 
 
 def test_equal_prefixes_are_asked_for_once() -> None:
-    grow = Untrained()
-    env = environment(grow=grow)
+    training = FakeTraining()
+    env = environment(training=training)
     for share in (5, 5, 7):
         env.reset()
         act(env, 5, 4)
         act(env, share, 4)  # 0.8 is out of reach and becomes 0.7
     key = TaskKey(0, "full")
-    first = ((6, 5),)
-    assert grow.asked == [(key, ()), (key, first), (key, (*first, (6, 5))), (key, (*first, (7, 5)))]
+    paths = (), make_path((6, 5)), make_path((6, 5), (6, 5)), make_path((6, 5), (7, 5))
+    assert training.asked == [(key, path) for path in paths]
 
 
 def test_tasks_are_drawn_by_the_seed_or_named() -> None:
@@ -183,7 +185,7 @@ def test_masks_by_the_name_that_maskable_agents_use() -> None:
     assert env.action_masks().tolist() == info["action_mask"].tolist()
 
 
-def test_text() -> None:
+def test_rendering_as_text() -> None:
     env = environment(render_mode="ansi")
     env.reset()
     act(env, 5, 2)
@@ -193,7 +195,7 @@ def test_text() -> None:
     assert environment().render() is None
 
 
-def test_mistakes() -> None:
+def test_mistakes_of_an_agent() -> None:
     env = environment()
     with pytest.raises(ResetNeeded):
         act(env, 0, 0)
@@ -212,7 +214,7 @@ def test_mistakes() -> None:
         environment(render_mode="human")
 
 
-def workplace(fidelity: str) -> PseudoTasks:
+def make_tasks(fidelity: str) -> PseudoTasks:
     config = compose_learning(
         {"data": {"name": "digits"}, "scenario": {"phases": 3, "base_classes": 6}, "memory": {"budget": 250}},
         {**TINY, "learn": {"fidelity": fidelity}},
@@ -222,7 +224,7 @@ def workplace(fidelity: str) -> PseudoTasks:
 
 @pytest.mark.parametrize("fidelity", ["full", "features"])
 def test_rewards_are_those_of_policy_learning(fidelity: Any) -> None:
-    """Another workplace, asked for the whole path at once, and not in a world without gradients."""
+    """Compared with other tasks, asked for the whole path at once, and with gradients."""
     env = make_pseudo_cil(fidelity=fidelity, settings=TINY)
     state = torch.get_rng_state()
     with torch.inference_mode():
@@ -230,24 +232,25 @@ def test_rewards_are_those_of_policy_learning(fidelity: Any) -> None:
         rewards = [info["reward_phase0"], *(act(env, *wish)[1] for wish in ((5, 7), (6, 0), (6, 0)))]
     assert torch.equal(torch.get_rng_state(), state)  # an agent's own draws are not touched
     key = TaskKey(1, fidelity)
-    [expected] = RewardCache(serial(workplace(fidelity).grow)).rewards([(key, ((6, 8), (7, 5), (7, 5)))])
+    path = make_path((6, 8), (7, 5), (7, 5))
+    [expected] = RewardCache(one_by_one(make_tasks(fidelity).train)).of([(key, path)])
     assert rewards == list(expected)
 
 
 def test_no_phase_is_trained_twice() -> None:
-    place = workplace("full")
-    env = PseudoCIL(lambda number: place.outline(TaskKey(number, "full")), serial(place.grow), 2)
+    tasks = make_tasks("full")
+    env = PseudoCIL(lambda number: tasks.path_task(TaskKey(number, "full")), one_by_one(tasks.train), 2)
     for seed in range(4):
         env.reset(seed=seed)
-    assert place.trained == 2  # phase 0 of both tasks
+    assert tasks.trained == 2  # phase 0 of both tasks
     for share, trained in ((5, 5), (5, 5), (6, 8)):
         env.reset(options={"task": 1})
         for _ in range(3):
             act(env, share, 4)
-        assert place.trained == trained
+        assert tasks.trained == trained
 
 
-def test_what_agents_learn_on_is_said() -> None:
+def test_the_source_of_the_tasks_is_reported() -> None:
     env = make_pseudo_cil(settings={**TINY, "learn.phases": [1, 2]})
     assert env.source is not None
     assert env.source["kind"] == "phase0"
@@ -273,11 +276,11 @@ def test_wrong_settings_are_refused_before_any_training(arguments: Any, message:
         make_pseudo_cil(**arguments)
 
 
-def test_registered_whichever_is_imported_first_and_without_cost() -> None:
+def test_registered_whichever_is_imported_first_and_without_torch() -> None:
     """Warnings are errors: nothing is registered twice."""
-    found = "assert gymnasium.spec('remem/PseudoCIL-v0').entry_point == 'remem.rl.make_env:make_pseudo_cil'"
+    found = "assert gymnasium.spec('remem/PseudoCIL-v0').entry_point == 'remem.rl.env:make_pseudo_cil'"
     programs = [
-        f"import sys, remem; assert 'gymnasium' not in sys.modules; import gymnasium; {found}",
+        f"import sys, remem; assert 'torch' not in sys.modules; import gymnasium; {found}",
         f"import gymnasium, remem; {found}",
         "import importlib, remem; importlib.reload(remem); import gymnasium; importlib.reload(remem); "
         f"importlib.reload(gymnasium); {found}",
@@ -286,19 +289,19 @@ def test_registered_whichever_is_imported_first_and_without_cost() -> None:
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
-def test_gymnasium_s_checker() -> None:
+def test_the_checker_of_gymnasium() -> None:
     """As a user makes it, with all defaults."""
     env = gymnasium.make("remem/PseudoCIL-v0").unwrapped
     assert isinstance(env, PseudoCIL)
     check_env(env)
 
 
-def test_stable_baselines3_s_checker() -> None:
+def test_the_checker_of_stable_baselines3() -> None:
     check_env_of_stable_baselines3(gymnasium.make("remem/PseudoCIL-v0", settings=TINY))
 
 
-def test_the_page_s_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "environment.md").read_text(encoding="utf-8")
+def test_the_example_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "environment.md").read_text(encoding="utf-8")
     exec(page.partition("```python\n")[2].partition("```")[0], {})
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0].partition(", ")[2] for line in lines] == [f"phase {index}" for index in range(4)]

@@ -1,23 +1,23 @@
-"""Paths are arithmetic: states, moves that come to the same, and draws that need no training."""
+"""paths.py: states, canonical actions and sampled paths, all without any training."""
 
 import numpy as np
 import pytest
 
+from factories import blobs, opened, play, ready
+from remem.action import Action, State
 from remem.memory.allocation import feasible_tenths
+from remem.memory.allocator import canonical
 from remem.policies.fixed import Fixed
 from remem.policies.rmm import TwoLevelPolicy
 from remem.policies.static import Static
-from remem.rl.paths import Task, TaskKey, carried_out, drawn, state_before, walk
-from remem.action import Action
-from remem.action import State
-from rl_factories import made_task
-from factories import blobs, opened, play, ready
+from remem.rl.paths import Task, TaskKey, follow_path, sample_path
+from rl_factories import make_path, make_task, observe
 
 
 def test_states_by_hand() -> None:
     """4 + 2 + 2 classes of 9 samples, M = 40; 0.5 leaves 20 of 18, 0.6 would leave 16: 0.5 is the lowest."""
-    task = made_task()
-    first, second = state_before(task, 1, 0), state_before(task, 2, 6)
+    task = make_task()
+    first, second = observe(task, 1), observe(task, 2, old_tenths=6)
     assert (first.phase, first.new_classes, first.old_classes, first.arriving, first.budget) == (1, 2, 4, 18, 40)
     assert first.vector() == (0.5, 0.0)
     assert first.feasible == (5, 6, 7, 8, 9)
@@ -26,9 +26,16 @@ def test_states_by_hand() -> None:
     assert second.reachable == (5, 6, 7)
 
 
-def test_after_the_last_phase_nothing_can_be_chosen() -> None:
-    end = state_before(made_task(), 3, 6)
-    assert (end.feasible, end.splits, end.old_classes, end.old_tenths) == ((), False, 8, 6)
+def test_a_policy_sees_the_states_of_its_own_path() -> None:
+    seen: list[State] = []
+
+    def act(state: State) -> Action:
+        seen.append(state)
+        return Action(8 if state.phase == 1 else 7)
+
+    task = make_task()
+    assert follow_path(task, act) == make_path((8, 5), (7, 5))
+    assert seen == [observe(task, 1), observe(task, 2, old_tenths=8)]
 
 
 def test_states_are_those_that_an_episode_observes() -> None:
@@ -36,45 +43,52 @@ def test_states_are_those_that_an_episode_observes() -> None:
     episode = opened(prepared)
     play(episode, prepared, stop=2)
     task = Task(TaskKey(0, "full"), prepared.scenario, prepared.budget)
-    assert state_before(task, 2, 7) == episode.observe(prepared.scenario.phases[2])
+    assert observe(task, 2, old_tenths=7) == episode.observe(prepared.scenario.phases[2])
 
 
 def test_a_fixed_share_takes_the_nearest_feasible_one() -> None:
-    assert walk(made_task(), Fixed(7).act) == ((7, 5), (7, 5))
-    assert walk(made_task(), Fixed(2).act) == ((5, 5), (5, 5))
-    with pytest.raises(ValueError, match="a path is made of shares"):
-        walk(made_task(), Static().act)
+    assert follow_path(make_task(), Fixed(7).act) == make_path((7, 5), (7, 5))
+    assert follow_path(make_task(), Fixed(2).act) == make_path((5, 5), (5, 5))
+    with pytest.raises(ValueError, match="a path consists of shares"):
+        follow_path(make_task(), Static().act)
 
 
-def test_actions_that_come_to_the_same_are_the_same_move() -> None:
+def test_actions_with_the_same_effect_are_the_same_action() -> None:
     """One class in phase 1 leaves nothing to split in phase 2; one sample per class may leave no share to choose."""
-    singles = made_task(phases=4)
-    assert not state_before(singles, 2, 8).splits
-    assert carried_out(state_before(singles, 2, 8), Action(old_tenths=8, level2_tenths=9)) == (8, 5)
-    assert carried_out(state_before(singles, 1, 0), Action(old_tenths=8, level2_tenths=9)) == (8, 9)
+    singles = make_task(phases=4)
+    later = observe(singles, 2, old_tenths=8)
+    assert not later.splits
+    assert canonical(later, Action(8, 9)) == Action(8, 5)
+    assert canonical(observe(singles, 1), Action(8, 9)) == Action(8, 9)
+    assert canonical(observe(make_task(), 1), Action(2, 9)) == Action(5, 9)
     assert feasible_tenths(60, old_classes=50, new_classes=10, arriving=90) == ()
     stuck = State(2, 10, 50, 6, 60, 20, 90, (), splits=True)
-    assert carried_out(stuck, Action(old_tenths=3, level2_tenths=4)) == (3, 4)
+    assert canonical(stuck, Action(3, 4)) == Action(3, 4)
 
 
-def test_the_most_probable_path_of_an_untrained_policy_is_the_middle_that_stays() -> None:
-    path, choices = drawn(made_task(), TwoLevelPolicy(), None)
-    assert path == ((5, 5), (5, 5))
+def test_paths_consist_of_canonical_actions() -> None:
+    """Four single classes: 0.2 becomes 0.7, the lowest feasible share, and only phase 0's four classes are split."""
+    assert follow_path(make_task(phases=4), lambda state: Action(2, 9)) == make_path((7, 9), (7, 5), (7, 5), (7, 5))
+
+
+def test_the_most_probable_path_of_an_untrained_policy_stays_in_the_middle() -> None:
+    path, choices = sample_path(make_task(), TwoLevelPolicy(), None)
+    assert path == make_path((5, 5), (5, 5))
     assert [choice.first for choice in choices] == [True, False]
     assert choices[0].feasible == (False,) * 4 + (True,) * 5
 
 
-def test_equal_generators_draw_equal_feasible_paths() -> None:
-    task, policy, seen = made_task(phases=4), TwoLevelPolicy(), set()
+def test_equal_generators_sample_equal_feasible_paths() -> None:
+    task, policy, seen = make_task(phases=4), TwoLevelPolicy(), set()
     for seed in range(30):
-        path, _ = drawn(task, policy, np.random.default_rng(seed))
-        assert path == drawn(task, policy, np.random.default_rng(seed))[0]
+        path, _ = sample_path(task, policy, np.random.default_rng(seed))
+        assert path == sample_path(task, policy, np.random.default_rng(seed))[0]
         before = 0
-        for phase, (share, split) in enumerate(path, start=1):
-            state = state_before(task, phase, before)
-            assert share in state.reachable
-            assert split in range(1, 10) if state.splits else split == 5
-            before = share
+        for phase, action in enumerate(path, start=1):
+            state = observe(task, phase, before)
+            assert action.old_tenths in state.reachable
+            assert action.level2_tenths in range(1, 10) if state.splits else action.level2_tenths == 5
+            before = action.old_tenths
         seen.add(path)
     assert len(seen) > 20
 

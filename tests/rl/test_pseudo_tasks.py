@@ -1,33 +1,31 @@
-"""Pseudo tasks from settings: whose classes, how much memory, which schedule, and features in the place of samples."""
+"""pseudo_tasks.py: classes, memory, batches and schedules of pseudo tasks, and features instead of samples."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from remem.errors import InputError
-from remem.memory.allocation import make_state
-from remem.rl.paths import TaskKey
-from remem.rl.prefix_tree import MemorySnapshotCache
-from remem.rl.config import compose_learning
-from remem.rl.pseudo_tasks import PseudoTasks, core_settings
 from factories import VECTORS, blobs, write_npz
+from remem.errors import InputError
+from remem.rl.config import compose_learning
+from remem.rl.paths import TaskKey
+from remem.rl.pseudo_tasks import PseudoTasks, core_settings
+from remem.rl.snapshot_cache import MemorySnapshotCache
 
 DATA = blobs(classes=10, per_class=20)
 
 
 @pytest.fixture(scope="module")
-def npz(tmp_path_factory: pytest.TempPathFactory) -> str:
+def data_name(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("data") / "blobs.npz"
     write_npz(path, DATA)
     return f"npz:{path}"
 
 
-def workplace(npz: str, *layers: dict[str, Any], **learn: Any) -> PseudoTasks:
+def make_tasks(data_name: str, *layers: dict[str, Any], **learn: Any) -> PseudoTasks:
     """Ten classes of 20 in the order 9, 8, ...; six of them in phase 0."""
-    config = compose_learning(VECTORS, {"data": {"name": npz}, "learn": learn}, *layers)
+    config = compose_learning(VECTORS, {"data": {"name": data_name}, "learn": learn}, *layers)
     return PseudoTasks(config, MemorySnapshotCache(10**8))
 
 
@@ -38,88 +36,88 @@ def backwards(tmp_path: Path) -> dict[str, Any]:
     return {"scenario": {"phases": 3, "base_classes": 6, "order": str(order)}}
 
 
-def test_only_classes_of_the_targets_phase_0_appear(npz: str, backwards: dict[str, Any]) -> None:
-    place = workplace(npz, backwards)
-    orders = [place.task(TaskKey(number, "short")).scenario.class_order for number in range(5)]
+def test_only_classes_of_the_targets_phase_0_appear(data_name: str, backwards: dict[str, Any]) -> None:
+    tasks = make_tasks(data_name, backwards)
+    orders = [tasks.task(TaskKey(number, "short")).scenario.class_order for number in range(5)]
     assert {frozenset(order) for order in orders} == {frozenset({9, 8, 7, 6, 5, 4})}
     assert len(set(orders)) > 1
-    sizes = [len(phase.classes) for phase in place.task(TaskKey(0, "short")).scenario.phases]
+    sizes = [len(phase.classes) for phase in tasks.task(TaskKey(0, "short")).scenario.phases]
     assert sizes == [3, 1, 1, 1]
 
 
 def test_a_target_is_its_own_task_and_another_data_set_gives_all_its_classes(
-    npz: str, backwards: dict[str, Any]
+    data_name: str, backwards: dict[str, Any]
 ) -> None:
-    target = workplace(npz, backwards, source="target").task(TaskKey(2, "full"))
+    target = make_tasks(data_name, backwards, source="target").task(TaskKey(2, "full"))
     assert target.scenario.class_order == (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
     assert [len(phase.classes) for phase in target.scenario.phases] == [6, 2, 1, 1]
-    other = workplace("digits", {"scenario": {"phases": 3}}, source=f"dataset:{npz}").task(TaskKey(0, "full"))
+    other = make_tasks("digits", {"scenario": {"phases": 3}}, source=f"dataset:{data_name}").task(TaskKey(0, "full"))
     assert sorted(other.scenario.class_order) == list(range(10))
     assert [len(phase.classes) for phase in other.scenario.phases] == [5, 2, 2, 1]
     assert (other.budget.exemplars, other.budget.amount) == (200, 200 + 2 * 18)  # its own protocol: 20 x 10, + new data
 
 
-def test_memory_is_scaled_by_training_samples_by_hand(npz: str, backwards: dict[str, Any]) -> None:
+def test_memory_is_scaled_by_training_samples_by_hand(data_name: str, backwards: dict[str, Any]) -> None:
     """The target has 200 training samples; a task of 6 classes has 6 x 18 = 108 left of its 120."""
-    place = workplace(npz, backwards, {"memory": {"budget": 75, "exemplars": 30}})
-    budget = place.task(TaskKey(0, "full")).budget
+    tasks = make_tasks(data_name, backwards, {"memory": {"budget": 75, "exemplars": 30}})
+    budget = tasks.task(TaskKey(0, "full")).budget
     assert (budget.amount, budget.exemplars) == (41, 16)  # 40.5 and 16.2: halves go up
-    place = workplace(npz, backwards, {"memory": {"budget": "bytes:1kB", "exemplars": 1}})
-    budget = place.task(TaskKey(0, "full")).budget
+    tasks = make_tasks(data_name, backwards, {"memory": {"budget": "bytes:1kB", "exemplars": 1}})
+    budget = tasks.task(TaskKey(0, "full")).budget
     assert (budget.amount, budget.exemplars) == (22, 1)  # 1000 // (6 x 4) = 41; 22.14; at least 1
-    place = workplace(npz, backwards, {"memory": {"budget": "growing:4", "exemplars": None}})
-    budget = place.task(TaskKey(0, "full")).budget
+    tasks = make_tasks(data_name, backwards, {"memory": {"budget": "growing:4", "exemplars": None}})
+    budget = tasks.task(TaskKey(0, "full")).budget
     assert (budget.kind, budget.amount) == ("growing", 4)
 
 
-def test_batches_are_scaled_like_the_memory_by_hand(npz: str, backwards: dict[str, Any]) -> None:
+def test_batches_are_scaled_like_the_memory_by_hand(data_name: str, backwards: dict[str, Any]) -> None:
     """108 of the target's 200 training samples: as many steps in a phase as there."""
 
     def batch(size: int, **learn: Any) -> int:
-        place = workplace(npz, backwards, {"train": {"batch_size": size}}, **learn)
-        return place._prepared[place.task(TaskKey(0, "full")).key].config.train.batch_size
+        tasks = make_tasks(data_name, backwards, {"train": {"batch_size": size}}, **learn)
+        return tasks._prepared[tasks.task(TaskKey(0, "full")).key].config.train.batch_size
 
     assert batch(25) == 14  # 13.5: halves go up
     assert batch(3) == 2  # 1.62
     assert batch(2) == 2  # 1.08, and batch norm needs two
     assert batch(25, scale_batch=False) == 25
     assert batch(25, source="target") == 23  # 22.5: validation samples are missing
-    assert batch(25, source=f"dataset:{npz}") == 25  # its own protocol
+    assert batch(25, source=f"dataset:{data_name}") == 25  # its own protocol
 
 
-def test_the_default_memory_is_that_of_the_target_scaled(npz: str, backwards: dict[str, Any]) -> None:
+def test_the_default_memory_is_that_of_the_target_scaled(data_name: str, backwards: dict[str, Any]) -> None:
     """E = 20 x 10 = 200, M = E + the 2 x 20 samples of phase 1."""
-    place = workplace(npz, backwards, {"memory": {"budget": None, "exemplars": None}})
-    budget = place.task(TaskKey(0, "full")).budget
+    tasks = make_tasks(data_name, backwards, {"memory": {"budget": None, "exemplars": None}})
+    budget = tasks.task(TaskKey(0, "full")).budget
     assert (budget.amount, budget.exemplars) == (130, 108)  # 129.6 and 108
 
 
-def test_several_numbers_of_phases_task_by_task(npz: str, backwards: dict[str, Any]) -> None:
-    place = workplace(npz, backwards, phases=[1, 3])
-    assert [place.task(TaskKey(number, "full")).length for number in range(4)] == [1, 3, 1, 3]
+def test_several_numbers_of_phases_task_by_task(data_name: str, backwards: dict[str, Any]) -> None:
+    tasks = make_tasks(data_name, backwards, phases=[1, 3])
+    assert [tasks.task(TaskKey(number, "full")).length for number in range(4)] == [1, 3, 1, 3]
 
 
-def test_short_runs_have_fewer_epochs_after_phase_0(npz: str, backwards: dict[str, Any]) -> None:
-    place = workplace(npz, backwards, {"train": {"epochs": 10}, "finetune": {"epochs": 1}}, short_share=0.25)
-    place.task(TaskKey(0, "short"))
-    config = place._prepared[TaskKey(0, "short")].config
+def test_short_runs_have_fewer_epochs_after_phase_0(data_name: str, backwards: dict[str, Any]) -> None:
+    tasks = make_tasks(data_name, backwards, {"train": {"epochs": 10}, "finetune": {"epochs": 1}}, short_share=0.25)
+    tasks.task(TaskKey(0, "short"))
+    config = tasks._prepared[TaskKey(0, "short")].config
     assert [config.train.epochs_of(phase) for phase in (0, 1, 2)] == [10, 2, 2]
     assert config.finetune.epochs == 1
 
 
-def test_a_head_on_features_takes_no_more_steps_than_allowed(npz: str, backwards: dict[str, Any]) -> None:
+def test_a_head_on_features_takes_no_more_steps_than_allowed(data_name: str, backwards: dict[str, Any]) -> None:
     """M = 41 in batches of 14: three steps in an epoch, so that seven steps are two epochs."""
     sizes = {"memory": {"budget": 75, "exemplars": 30}, "train": {"batch_size": 25, "epochs": 4}}
     for allowed, epochs in ((7, (2, 2)), (2, (1, 1)), (100, (4, 3))):
-        place = workplace(npz, backwards, sizes, {"finetune": {"epochs": 3}}, features_steps=allowed)
-        config = place._prepared[place.task(TaskKey(0, "features")).key].config
+        tasks = make_tasks(data_name, backwards, sizes, {"finetune": {"epochs": 3}}, features_steps=allowed)
+        config = tasks._prepared[tasks.task(TaskKey(0, "features")).key].config
         assert (config.train.epochs_of(1), config.finetune.epochs) == epochs
         assert config.train.epochs_of(0) == 4
 
 
-def test_features_stand_for_samples(npz: str, backwards: dict[str, Any]) -> None:
-    place = workplace(npz, backwards)
-    whole, task = place.task(TaskKey(1, "full")), place.task(TaskKey(1, "features"))
+def test_a_task_of_features_has_the_same_phases_and_rows_as_the_full_one(data_name: str, backwards: dict[str, Any]) -> None:
+    tasks = make_tasks(data_name, backwards)
+    whole, task = tasks.task(TaskKey(1, "full")), tasks.task(TaskKey(1, "features"))
     assert task.scenario.bank.shape == (8,)  # the width of the network
     assert task.scenario.class_order == whole.scenario.class_order
     assert task.budget == whole.budget
@@ -127,15 +125,15 @@ def test_features_stand_for_samples(npz: str, backwards: dict[str, Any]) -> None
     sizes = [[len(rows) for rows in phase.train.values()] for phase in whole.scenario.phases]
     assert [[len(rows) for rows in phase.train.values()] for phase in task.scenario.phases] == sizes
     train = np.concatenate([rows for phase in task.scenario.phases for rows in phase.train.values()])
-    judged = np.concatenate([phase.eval_samples.rows for phase in task.scenario.phases])
-    assert sorted([*train.tolist(), *judged.tolist()]) == list(range(120))
-    assert place.trained == 1  # phase 0 of the whole task, once
-    again = workplace(npz, backwards).task(TaskKey(1, "features"))
+    evaluated = np.concatenate([phase.eval_samples.rows for phase in task.scenario.phases])
+    assert sorted([*train.tolist(), *evaluated.tolist()]) == list(range(120))
+    assert tasks.trained == 1  # phase 0 of the whole task, once
+    again = make_tasks(data_name, backwards).task(TaskKey(1, "features"))
     assert again.scenario.fingerprint == task.scenario.fingerprint
-    assert place.outline(TaskKey(1, "features")).scenario is whole.scenario
+    assert tasks.path_task(TaskKey(1, "features")).scenario is whole.scenario
 
 
-def test_methods_without_branches_where_features_are_frozen() -> None:
+def test_frozen_features_are_learned_with_the_method_beneath_branches() -> None:
     config = compose_learning({"method": {"name": "lucir-aanets", "less_forget": 3.0}}).target
     core = core_settings(config)
     assert (core.name, core.model_dump()["less_forget"]) == ("lucir", 3.0)
@@ -151,14 +149,7 @@ def test_methods_without_branches_where_features_are_frozen() -> None:
         ({"memory": {"budget": 10, "exemplars": 1}}, "budget: 7 samples are less than one for each of the 8 classes"),
     ],
 )
-def test_what_is_wrong_is_said_before_training(layer: dict[str, Any], message: str, npz: str) -> None:
+def test_mistakes_are_reported_before_training(layer: dict[str, Any], message: str, data_name: str) -> None:
     base = {"scenario": {"base_classes": 8, "phases": 2}}
     with pytest.raises(InputError, match=message):
-        workplace(npz, base, layer).check()
-
-
-def test_a_comparison_of_shares_needs_a_feasible_one(npz: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    workplace(npz, crossval_fixed=True).check()
-    monkeypatch.setattr("remem.rl.paths.make_state", lambda *facts: replace(make_state(*facts), feasible=()))
-    with pytest.raises(InputError, match="budget: it leaves no fixed share feasible in any phase of any task"):
-        workplace(npz, crossval_fixed=True).check()
+        make_tasks(data_name, base, layer).check()

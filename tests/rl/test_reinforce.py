@@ -1,16 +1,17 @@
-"""REINFORCE: its expected gradient is the exact one, its baselines are the paper's, and it finds a known best path."""
+"""reinforce.py: the expected gradient is exact, baselines and logged values by hand, and a known best path is found."""
 
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
-from remem.policies.rmm import SHARES, Choice, TwoLevelPolicy
-from remem.rl.reinforce import Reinforce, MovingAverage, ReinforceSettings, Run, learn, leave_one_out, objective
-from remem.action import State
 from factories import same_tensors
+from plain_policy import plain_entropy, plain_log_prob
+from remem.action import State
+from remem.policies.rmm import SHARES, Choice, PolicySettings, TwoLevelPolicy
+from remem.rl.reinforce import MovingAverage, Reinforce, ReinforceSettings, Run, leave_one_out, objective
 
 N_CLASSES = (20, 5, 5)
 
@@ -45,8 +46,9 @@ def paths() -> list[Run]:
     return runs
 
 
-def stirred(seed: int) -> TwoLevelPolicy:
-    policy = TwoLevelPolicy(seed=seed).double()
+def perturbed(seed: int, hidden: int = 32) -> TwoLevelPolicy:
+    """A policy that is not uniform any more, in float64."""
+    policy = TwoLevelPolicy(PolicySettings(hidden=hidden), seed=seed).double()
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in policy.parameters():
@@ -57,7 +59,7 @@ def stirred(seed: int) -> TwoLevelPolicy:
 @pytest.mark.parametrize("baseline", [0.0, 0.7])
 def test_the_expected_gradient_is_exact(baseline: float) -> None:
     """All paths weighted by their probability: the trainer's own gradient equals that of the expected return."""
-    policy, runs = stirred(2), paths()
+    policy, runs = perturbed(2), paths()
     parameters = list(policy.parameters())
     flat = [choice for run in runs for choice in run.choices]
     log_probs = policy.log_prob(flat).view(len(runs), 2).sum(1)
@@ -110,11 +112,75 @@ def test_leave_one_out_compares_within_a_task() -> None:
 
 def sampled(policy: TwoLevelPolicy, rng: np.random.Generator) -> Run:
     first, one = policy.choose(state(1, 0), rng)
-    assert first.old_tenths is not None
     second, two = policy.choose(state(2, first.old_tenths), rng)
-    assert second.old_tenths is not None
     total = reward(first.old_tenths, first.level2_tenths, second.old_tenths, second.level2_tenths)
     return Run("t", (one, two), (total,))
+
+
+def plain_loss(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[float], bonus: float) -> float:
+    """-(mean over runs of (R - b) log pi + bonus x mean entropy of the states that were visited)."""
+    choices = [choice for run in runs for choice in run.choices]
+    gains = [
+        (run.total - b) * sum(plain_log_prob(policy, choice) for choice in run.choices)
+        for run, b in zip(runs, baselines, strict=True)
+    ]
+    entropies = [plain_entropy(policy, choice) for choice in choices]
+    return -(sum(gains) / len(gains) + bonus * sum(entropies) / len(entropies))
+
+
+def numeric_gradient_norm(policy: TwoLevelPolicy, loss: Callable[[], float], step: float = 1e-5) -> float:
+    """The norm of the gradient by central differences, parameter by parameter."""
+    squares = 0.0
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            flat = parameter.view(-1)
+            for place in range(len(flat)):
+                before = flat[place].item()
+                flat[place] = before + step
+                above = loss()
+                flat[place] = before - step
+                squares += ((above - loss()) / (2 * step)) ** 2
+                flat[place] = before
+    return float(squares**0.5)
+
+
+@pytest.mark.parametrize("bonus", [0.0, 0.3])
+@pytest.mark.parametrize("baseline", ["average", "leave-one-out"])
+def test_loss_entropy_and_gradient_norm_of_a_step_by_a_plain_computation(baseline: str, bonus: float) -> None:
+    """Two steps, so that the moving average is not just the mean of the runs at hand."""
+    policy, rng = perturbed(1, hidden=3), np.random.default_rng(0)
+    settings = ReinforceSettings.model_validate({"baseline": baseline, "entropy": bonus, "decay": 0.5})
+    reinforce, average = Reinforce(policy, settings), None
+    for _ in range(2):
+        runs = [sampled(policy, rng) for _ in range(3)]
+        totals = [run.total for run in runs]
+        average = sum(totals) / 3 if average is None else average
+        others = [(sum(totals) - total) / 2 for total in totals]
+        baselines = [average] * 3 if baseline == "average" else others
+        entropy = sum(plain_entropy(policy, choice) for run in runs for choice in run.choices) / 6
+
+        def loss(runs: Sequence[Run] = runs, baselines: Sequence[float] = baselines) -> float:
+            return plain_loss(policy, runs, baselines, bonus)
+
+        expected = (loss(), entropy, numeric_gradient_norm(policy, loss))
+        assert reinforce.step(runs) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert min(map(abs, expected)) > 1e-3
+        for total in totals:
+            average = 0.5 * average + 0.5 * total
+
+
+def test_each_level_has_a_learning_rate_of_its_own() -> None:
+    """The first step of Adam moves every parameter that has a gradient by its learning rate."""
+    policy, rng = perturbed(1, hidden=3), np.random.default_rng(0)
+    before = {name: value.detach().clone() for name, value in policy.named_parameters()}
+    Reinforce(policy, ReinforceSettings(lr_eta=0.01, lr_phi=0.5)).step([sampled(policy, rng) for _ in range(4)])
+    moved = {name: (value - before[name]).abs().max().item() for name, value in policy.named_parameters()}
+    assert moved == pytest.approx({name: 0.5 if name.startswith("phi") else 0.01 for name in moved}, rel=1e-3)
+
+
+def train(reinforce: Reinforce, sample: Callable[[int], list[Run]], epochs: Iterable[int]) -> None:
+    for epoch in epochs:
+        reinforce.step(sample(epoch))
 
 
 @pytest.mark.learning
@@ -122,30 +188,32 @@ def sampled(policy: TwoLevelPolicy, rng: np.random.Generator) -> Run:
 def test_the_best_path_is_found(seed: int, baseline: str) -> None:
     policy, rng = TwoLevelPolicy(seed=seed), np.random.default_rng(seed)
     settings = ReinforceSettings.model_validate({"baseline": baseline, "lr_eta": 0.02, "lr_phi": 0.02})
-    learn(Reinforce(policy, settings), lambda epoch: [sampled(policy, rng) for _ in range(16)], range(400))
+    train(Reinforce(policy, settings), lambda epoch: [sampled(policy, rng) for _ in range(16)], range(400))
     first, _ = policy.choose(state(1, 0))
-    second, _ = policy.choose(state(2, first.old_tenths or 0))
+    second, _ = policy.choose(state(2, first.old_tenths))
     assert (first.old_tenths, second.old_tenths) == (6, 6)
     # A tenth off at level 2 costs 0.005, less than the rewards of one epoch vary: within a tenth is what they can tell.
     assert abs(first.level2_tenths - 8) <= 1
     assert abs(second.level2_tenths - 3) <= 1
 
 
-def test_same_seed_same_weights_and_a_resumed_learner_equals_one_never_stopped() -> None:
-    """Each epoch has a stream of its own, so that a learner can begin again in the middle."""
+@pytest.mark.parametrize("baseline", ["average", "leave-one-out"])
+def test_equal_seeds_give_equal_weights_and_resuming_changes_nothing(baseline: str) -> None:
+    """Every epoch has a stream of its own, so learning can resume in the middle."""
+    settings = ReinforceSettings.model_validate({"baseline": baseline})
 
-    def play(policy: TwoLevelPolicy, epoch: int) -> list[Run]:
-        return [sampled(policy, np.random.default_rng([epoch, run])) for run in range(4)]
+    def learned(reinforce: Reinforce, epochs: range) -> Reinforce:
+        def sample(epoch: int) -> list[Run]:
+            return [sampled(reinforce.policy, np.random.default_rng([epoch, run])) for run in range(4)]
 
-    for baseline in ("average", "leave-one-out"):
-        settings = ReinforceSettings.model_validate({"baseline": baseline})
-        whole, again, first = (Reinforce(TwoLevelPolicy(seed=4), settings) for _ in range(3))
-        for ascent in (whole, again):
-            learn(ascent, partial(play, ascent.policy), range(6))
-        learn(first, partial(play, first.policy), range(3))
-        second = Reinforce(TwoLevelPolicy(seed=9), settings)
-        second.load(first.state())
-        learn(second, partial(play, second.policy), range(3, 6))
-        assert same_tensors(whole.state(), again.state())
-        assert same_tensors(whole.state(), second.state())
-        assert not same_tensors(whole.state(), first.state())
+        train(reinforce, sample, epochs)
+        return reinforce
+
+    whole, again = (learned(Reinforce(TwoLevelPolicy(seed=4), settings), range(6)) for _ in range(2))
+    first = learned(Reinforce(TwoLevelPolicy(seed=4), settings), range(3))
+    resumed = Reinforce(TwoLevelPolicy(seed=9), settings)
+    resumed.load(first.state())
+    learned(resumed, range(3, 6))
+    assert same_tensors(whole.state(), again.state())
+    assert same_tensors(whole.state(), resumed.state())
+    assert not same_tensors(whole.state(), first.state())

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from factories import blobs, opened, pictures, play, ready
 from remem.errors import InputError
 from remem.runs.build import Prepared, has_bf16, network_builder, open_fabric, prepare
 from remem.runs.config import RunConfig, validate
-from factories import blobs, opened, pictures, play, ready
 
 UNDECIDED = {
     "net": {"name": "auto", "width": None, "blocks": None, "hidden": None},

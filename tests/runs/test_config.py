@@ -10,8 +10,8 @@ from remem.errors import DamagedFileError, InputError
 from remem.methods.icarl import IcarlSettings
 from remem.methods.lwf import LwfSettings
 from remem.runs.config import RunConfig, compose, known_keys, validate
-from remem.runs.trees import merged, nested, read_overrides
 from remem.runs.presets import read_toml
+from remem.runs.trees import merged, nested, read_overrides
 
 
 def test_the_defaults_are_a_whole_run() -> None:

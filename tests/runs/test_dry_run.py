@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factories import blobs, opened, pictures, play, ready
+from remem.action import Action, State
 from remem.data.arrays import from_arrays
 from remem.methods.table import METHODS
 from remem.runs.build import Prepared
-from remem.runs.estimate import PROGRAM_BYTES, Trial, estimate_bytes, estimate_seconds, try_out
 from remem.runs.dry_run import Plan, plan, plan_entry
-from remem.action import Action
-from remem.action import State
-from factories import blobs, opened, pictures, play, ready
+from remem.runs.estimate import PROGRAM_BYTES, Trial, estimate_bytes, estimate_seconds, try_out
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def test_a_phase_as_json() -> None:
 TRIAL = Trial(
     first={"main": 0.01},
     later={"main": 0.02, "mixture": 0.5, "balanced": 0.03},
-    judge=0.001,
+    describe=0.001,
     model_bytes=100,
     teacher_bytes=90,
     training_bytes=80,
@@ -154,10 +153,10 @@ def test_seconds_by_hand() -> None:
     assert seconds[2] == pytest.approx(training + 0.001 * (48 + 40 + 16 + 16))
 
 
-def test_a_method_that_starts_afresh_trains_every_phase_like_the_first() -> None:
+def test_a_method_that_restarts_trains_every_phase_like_the_first() -> None:
     prepared = ready(blobs(), {"method": {"name": "joint"}, "train": {"epochs": 10}})
     seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
-    expected = [0.01 * 10 * held + 0.001 * (judged + held) for held, judged in ((40, 16), (80, 32), (120, 48))]
+    expected = [0.01 * 10 * held + 0.001 * (evaluated + held) for held, evaluated in ((40, 16), (80, 32), (120, 48))]
     assert seconds == pytest.approx(expected)
 
 
@@ -174,7 +173,7 @@ def test_bytes_by_hand() -> None:
     counted = estimate_bytes(prepared, plan(prepared), TRIAL)
     assert (counted.held, counted.data) == (40 * 24, 168 * 24)
     assert counted.peak == 168 * 24 + 100 + 90 + 80 + 70 + PROGRAM_BYTES
-    validated = ready(blobs(), {"scenario": {"validation": 0.1}})  # judged on the training data, which lie there once
+    validated = ready(blobs(), {"scenario": {"validation": 0.1}})  # no test data in memory
     assert estimate_bytes(validated, plan(validated), TRIAL).data == 120 * 24
     everything = ready(blobs(), {"method": {"name": "joint"}})
     assert estimate_bytes(everything, plan(everything), TRIAL).held == 120 * 24
@@ -202,7 +201,7 @@ def test_a_trial_measures_every_stage(method: dict[str, Any], stages: set[str]) 
     prepared, planned, trial = tried({"method": method})
     assert trial.first.keys() == {"main"}
     assert trial.later.keys() == stages
-    paces = [trial.eval_samples, *trial.first.values(), *trial.later.values()]
+    paces = [trial.describe, *trial.first.values(), *trial.later.values()]
     assert all(0 < pace < 1 for pace in paces)  # of a tiny network: far below a second a sample
     assert all(seconds > 0 for seconds in estimate_seconds(prepared, planned, trial))
     assert (trial.teacher_bytes > 0) == (method["name"] in ("icarl", "pod-aanets"))

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -13,11 +12,13 @@ import factories
 from remem.data.datasets import load_dataset
 from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError, InputError
-from remem.storage.atomic import write_atomically
+from remem.events import Event
+from remem.methods.loop import EpochEnded
 from remem.runs.config import compose
-from remem.runs.trees import merged, read_overrides
-from remem.runs.run import run_or_resume, run_in_folder
 from remem.runs.results import load_result
+from remem.runs.run import run_in_folder, run_or_resume
+from remem.runs.trees import merged, read_overrides
+from remem.storage.atomic import write_atomically
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
@@ -41,8 +42,8 @@ time.sleep(60)
 def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) -> None:
     prepared = factories.ready(factories.blobs())
 
-    def stop(event: dict[str, Any]) -> None:
-        if event["event"] == "epoch" and event["phase"] == 1:
+    def stop(event: Event) -> None:
+        if isinstance(event, EpochEnded) and event.phase == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -51,7 +52,7 @@ def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) 
     log.write_text(log.read_text() + damage)
     run_or_resume(prepared, tmp_path / "a")
     whole = run_in_folder(prepared, tmp_path / "b")
-    assert factories.timeless(load_result(tmp_path / "a").data) == factories.timeless(whole.data)
+    assert factories.timeless(load_result(tmp_path / "a").to_json()) == factories.timeless(whole.to_json())
     lines = [
         [json.loads(line)["event"] for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
         for name in "ab"
@@ -61,7 +62,7 @@ def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) 
 
 def test_results_with_fields_missing_are_damaged(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"format": 1, "status": "complete"}')
-    with pytest.raises(DamagedFileError, match="no 'config'"):
+    with pytest.raises(DamagedFileError, match="'head': Field required; expected the result of a run"):
         load_result(tmp_path)
 
 

@@ -10,19 +10,21 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import remem
+from factories import IMAGES, blobs, pictures, ready, write_folder
 from remem.data.arrays import from_arrays
 from remem.data.source import Dataset
 from remem.errors import DamagedFileError, InputError
+from remem.events import Event
+from remem.methods.loop import EpochEnded
 from remem.runs.build import Prepared, prepare
 from remem.runs.config import compose
-from remem.runs.run import run_in_folder
-from remem.runs.predict_inputs import open_inputs
 from remem.runs.model import Model, Prediction, load_model, save_model
-from factories import IMAGES, blobs, pictures, ready, write_folder
+from remem.runs.predict_inputs import open_inputs
+from remem.runs.run import run_in_folder
+from remem.storage.tensorfile import load_snapshot
 
 
 def grey() -> Dataset:
@@ -63,7 +65,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
 Finished = Callable[[str], tuple[Prepared, Path]]
 
 
-def judged(prepared: Prepared) -> Any:
+def eval_values(prepared: Prepared) -> Any:
     """The test samples in the order in which evaluation took them."""
     phases = prepared.scenario.phases
     return prepared.scenario.eval_bank.read(np.concatenate([phase.eval_samples.rows for phase in phases]))
@@ -73,13 +75,13 @@ def judged(prepared: Prepared) -> Any:
 def test_predictions_are_those_of_evaluation(world: str, finished: Finished) -> None:
     prepared, out = finished(world)
     model = load_model(out)
-    said = {head: model.predict(judged(prepared), head=head) for head in ("cnn", "nme")}
+    said = {head: model.predict(eval_values(prepared), head=head) for head in ("cnn", "nme")}
     with np.load(out / "predictions.npz", allow_pickle=False) as arrays:
         for head, prediction in said.items():
             assert prediction.classes.tolist() == arrays[f"{head}_2"].tolist()
             assert prediction.probabilities.argmax(axis=1).tolist() == arrays[f"{head}_2"].tolist()
             assert prediction.probabilities.sum(axis=1) == pytest.approx(np.ones(len(prediction.classes)))
-    own = model.predict(judged(prepared))
+    own = model.predict(eval_values(prepared))
     assert own.classes.tolist() == said[prepared.method.readout].classes.tolist()
 
 
@@ -89,14 +91,14 @@ def test_labels_are_the_data_set_s_own(finished: Finished) -> None:
     names = [["ant", "bee", "cat", "dog", "eel", "fox"][label] for label in prepared.scenario.class_order]
     assert list(model.class_names) == names
     assert model.class_order == prepared.scenario.class_order
-    prediction = model.predict(judged(prepared))
+    prediction = model.predict(eval_values(prepared))
     assert prediction.labels == [names[k] for k in prediction.classes]
 
 
 def test_probabilities_by_plain_formulas(finished: Finished) -> None:
     prepared, out = finished("vectors")
     model = load_model(out)
-    values = judged(prepared)[:7]
+    values = eval_values(prepared)[:7]
     with torch.no_grad():
         output = model.network.eval()(torch.from_numpy(values))
     logits, features = output.logits.double().numpy(), output.features.double().numpy()
@@ -122,7 +124,7 @@ def test_the_best_classes_begin_with_the_prediction() -> None:
 
 def test_more_samples_than_one_block(finished: Finished) -> None:
     prepared, out = finished("vectors")
-    few = judged(prepared)
+    few = eval_values(prepared)
     many = np.tile(few, (11, 1))  # 528 samples: two blocks of 256 and a smaller one
     prediction = load_model(out).predict(many)
     assert prediction.classes.tolist() == 11 * load_model(out).predict(few).classes.tolist()
@@ -132,14 +134,14 @@ def test_more_samples_than_one_block(finished: Finished) -> None:
 def test_the_file_alone_is_enough(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("lucir-aanets")
     shutil.copy(out / "model.safetensors", tmp_path)
-    expected = load_model(out).predict(judged(prepared))
+    expected = load_model(out).predict(eval_values(prepared))
     for place in (tmp_path, tmp_path / "model.safetensors", str(tmp_path)):
-        assert remem.load_model(place).predict(judged(prepared)).classes.tolist() == expected.classes.tolist()
+        assert remem.load_model(place).predict(eval_values(prepared)).classes.tolist() == expected.classes.tolist()
 
 
 def test_pictures_of_another_size_are_resized_and_other_shapes_refused(finished: Finished) -> None:
     prepared, out = finished("images")
-    model, small = load_model(out), judged(prepared)
+    model, small = load_model(out), eval_values(prepared)
     large = small.repeat(2, axis=1).repeat(2, axis=2)  # every pixel four times, so that block means give it back
     assert model.predict(large).classes.tolist() == model.predict(small).classes.tolist()
     with pytest.raises(InputError, match=r"values: samples of shape \(8, 8, 1\); expected images of shape \(8, 8, 3\)"):
@@ -157,19 +159,17 @@ def test_a_method_without_exemplars_has_no_means(finished: Finished) -> None:
     model = load_model(out)
     assert model.class_means is None
     with np.load(out / "predictions.npz", allow_pickle=False) as arrays:
-        assert model.predict(judged(prepared)).classes.tolist() == arrays["cnn_2"].tolist()
+        assert model.predict(eval_values(prepared)).classes.tolist() == arrays["cnn_2"].tolist()
     with pytest.raises(InputError, match="nme given, but this model of finetune has no class means; expected cnn"):
-        model.predict(judged(prepared), head="nme")
+        model.predict(eval_values(prepared), head="nme")
 
 
 def rewritten(out: Path, place: Path, **changes: Any) -> Path:
     """The model of a run with other facts, as `save_model` writes it."""
-    with safe_open(out / "model.safetensors", framework="pt") as file:
-        facts = json.loads(file.metadata()["remem"])
-    tensors = load_file(out / "model.safetensors")
+    saved = load_snapshot(out / "model.safetensors")
+    tensors = dict(saved.tensors)
     means = tensors.pop("class_means").numpy()
-    facts = {key: value for key, value in facts.items() if key not in ("format", "sha256")}
-    save_model(place / "model.safetensors", {**facts, **changes}, tensors, means)
+    save_model(place / "model.safetensors", {**saved.facts, **changes}, tensors, means)
     return place
 
 
@@ -181,7 +181,8 @@ def test_another_device_than_that_of_the_run(finished: Finished, tmp_path: Path)
     config["train"] |= {"device": absent, "precision": "fp16", "devices": 4, "strategy": "ddp"}
     model = load_model(rewritten(out, tmp_path, config=config))
     assert (
-        model.predict(judged(prepared)).classes.tolist() == load_model(out).predict(judged(prepared)).classes.tolist()
+        model.predict(eval_values(prepared)).classes.tolist()
+        == load_model(out).predict(eval_values(prepared)).classes.tolist()
     )
 
 
@@ -229,26 +230,27 @@ def test_a_damaged_model_is_named(damage: str, message: str, finished: Finished,
     assert "\n" not in str(error.value)
 
 
-def test_a_model_of_an_older_version_has_no_checksum_and_no_means(finished: Finished, tmp_path: Path) -> None:
+def test_a_model_of_the_first_version_has_no_checksum_and_no_means(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("vectors")
-    with safe_open(out / "model.safetensors", framework="pt") as file:
-        facts = json.loads(file.metadata()["remem"])
-    del facts["sha256"]
-    tensors = load_file(out / "model.safetensors")
-    del tensors["class_means"]
-    save_file(tensors, tmp_path / "model.safetensors", {"remem": json.dumps(facts)})
+    saved = load_snapshot(out / "model.safetensors")
+    config = {**saved.facts["config"], "train": dict(saved.facts["config"]["train"])}
+    config["train"]["rate"] = config["train"].pop("lr")  # what it was called then
+    tensors = {name: value for name, value in saved.tensors.items() if name != "class_means"}
+    head = {"format": 1, **saved.facts, "config": config}
+    save_file(tensors, tmp_path / "model.safetensors", {"remem": json.dumps(head)})
     model = load_model(tmp_path)
-    cnn = load_model(out).predict(judged(prepared), head="cnn")
-    assert model.predict(judged(prepared), head="cnn").classes.tolist() == cnn.classes.tolist()
+    assert model.config == load_model(out).config
+    cnn = load_model(out).predict(eval_values(prepared), head="cnn")
+    assert model.predict(eval_values(prepared), head="cnn").classes.tolist() == cnn.classes.tolist()
     with pytest.raises(InputError, match="has no class means"):
-        model.predict(judged(prepared))
+        model.predict(eval_values(prepared))
 
 
 def test_a_run_that_is_not_finished_is_refused(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("vectors")
 
-    def stop(event: dict[str, Any]) -> None:
-        if event["event"] == "epoch" and event["phase"] == 1:
+    def stop(event: Event) -> None:
+        if isinstance(event, EpochEnded) and event.phase == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -294,7 +296,7 @@ def test_image_files_are_read_as_the_folder_data_set_reads_them(tmp_path: Path) 
 
 def test_grey_models_take_image_files_and_arrays_alike(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("words")
-    model, values = load_model(out), judged(prepared)
+    model, values = load_model(out), eval_values(prepared)
     for place, image in enumerate(values):
         Image.fromarray(image[:, :, 0]).save(tmp_path / f"{place:02}.PNG")
     expected = model.predict(values).classes.tolist()

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from remem.runs.build import Prepared
-from remem.runs.run import run_or_resume
-from remem.runs.phase0_cache import Phase0Cache, phase0_key
 from factories import blobs, ready, timeless
+from remem.events import Event
+from remem.methods.loop import EpochEnded
+from remem.runs.build import Prepared
+from remem.runs.phase0_cache import Phase0Cache, phase0_key
+from remem.runs.run import run_or_resume
 
 
 def made(**changes: Any) -> Prepared:
@@ -50,13 +52,13 @@ def test_other_samples_change_the_key() -> None:
 
 
 def test_a_run_that_borrows_phase_0_equals_one_that_trains_it(tmp_path: Path) -> None:
-    shelf = Phase0Cache(tmp_path / "phase0")
-    run_or_resume(made(policy="static"), tmp_path / "lender", phase0=shelf)
+    cache = Phase0Cache(tmp_path / "phase0")
+    run_or_resume(made(policy="static"), tmp_path / "lender", phase0=cache)
     alone = run_or_resume(made(policy="fixed-0.3"), tmp_path / "alone")
-    told: list[dict[str, Any]] = []
-    borrowed = run_or_resume(made(policy="fixed-0.3"), tmp_path / "borrower", told.append, phase0=shelf)
-    assert {event["phase"] for event in told if event["event"] == "epoch"} == {1, 2}  # nothing of phase 0 is trained
-    assert timeless(borrowed.data) == timeless(alone.data)
+    told: list[Event] = []
+    borrowed = run_or_resume(made(policy="fixed-0.3"), tmp_path / "borrower", told.append, phase0=cache)
+    assert {event.phase for event in told if isinstance(event, EpochEnded)} == {1, 2}  # nothing of phase 0 is trained
+    assert timeless(borrowed.to_json()) == timeless(alone.to_json())
     for name in ("model.safetensors", "predictions.npz"):
         assert (tmp_path / "borrower" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
     assert len((tmp_path / "borrower" / "log.jsonl").read_text().splitlines()) == len(

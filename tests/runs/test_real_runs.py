@@ -8,8 +8,8 @@ import pytest
 
 from remem.runs.build import prepare
 from remem.runs.config import compose
-from remem.runs.run import run_in_folder
 from remem.runs.results import RunResult, load_result
+from remem.runs.run import run_in_folder
 
 pytestmark = [
     pytest.mark.realdata,
@@ -34,7 +34,7 @@ def check(result: RunResult, budget: int) -> None:
         assert min(phase.held_per_class.values()) >= 1
         if phase.phase:
             assert phase.held_old + phase.held_new == phase.budget == budget
-    assert result.data["samples_peak"] == budget
+    assert result.to_json()["samples_peak"] == budget
     assert result.last_accuracy > 0.015  # half as good again as guessing among 100 classes
 
 
@@ -44,8 +44,8 @@ def test_cifar100(tmp_path: Path) -> None:
     check(result, 7000)
     assert sum(result.phases[0].held_per_class.values()) == 25_000
     assert result.phases[1].held_new == 5000  # static: all new data beside 2000 exemplars
-    assert result.data["class_order"][:5] == [68, 56, 78, 8, 23]  # the published order of seed 1993
-    assert load_result(tmp_path / "out").data["status"] == "complete"
+    assert result.to_json()["class_order"][:5] == [68, 56, 78, 8, 23]  # the published order of seed 1993
+    assert load_result(tmp_path / "out").to_json()["status"] == "complete"
 
 
 def thinned(place: Path, whole: Path, **per_class: int) -> None:

@@ -1,28 +1,28 @@
 """folder.py: a run in a folder, stopped anywhere, goes on as if it never had been; other settings are refused."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 
+from factories import VECTORS, blobs, pictures, ready, same_tensors, timeless, write_npz
 from remem.data.augment import plan_for
 from remem.data.scenario import build_scenario
 from remem.errors import DamagedFileError, InputError
+from remem.events import Emit, Event
 from remem.methods.describe import describe
+from remem.methods.loop import EpochEnded
 from remem.runs.build import Prepared, network_builder, open_fabric, prepare
 from remem.runs.config import compose
-from remem.runs.trees import merged
-from remem.runs.run import run_or_resume, read_config, resume_in_folder, run_in_folder
 from remem.runs.results import load_result
-from remem.runs.run import run
+from remem.runs.run import read_config, resume_in_folder, run, run_in_folder, run_or_resume
+from remem.runs.trees import merged
+from remem.storage.tensorfile import load_snapshot
 from remem.types import Samples
-from factories import VECTORS, blobs, pictures, ready, same_tensors, timeless, write_npz
 
 FILES = {"config.json", "result.json", "log.jsonl", "model.safetensors", "predictions.npz", "checkpoint.safetensors"}
 
@@ -42,11 +42,11 @@ def on_disk(own: Path, *layers: dict[str, Any]) -> Prepared:
     return prepare(compose(VECTORS, {"data": {"name": f"npz:{own}"}}, *layers))
 
 
-def cut_at(phase: int, stage: str = "main") -> Callable[[dict[str, Any]], None]:
+def cut_at(phase: int, stage: str = "main") -> Emit:
     """A report that fails after the first epoch of a stage: the phase is half trained."""
 
-    def report(event: dict[str, Any]) -> None:
-        if event["event"] == "epoch" and (event["phase"], event["stage"]) == (phase, stage):
+    def report(event: Event) -> None:
+        if isinstance(event, EpochEnded) and (event.phase, event.stage) == (phase, stage):
             raise PowerCut
 
     return report
@@ -65,8 +65,8 @@ def test_a_run_leaves_its_files(own: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     result = run_in_folder(on_disk(own), out)
     assert {file.name for file in out.iterdir()} == FILES
-    assert load_result(out).data == json.loads(json.dumps(result.data))
-    assert timeless(result.data) == timeless(run(on_disk(own)).data)
+    assert load_result(out).to_json() == json.loads(json.dumps(result.to_json()))
+    assert timeless(result.to_json()) == timeless(run(on_disk(own)).to_json())
     events = log_of(out)
     assert [event["event"] for event in events[:3]] == ["epoch", "epoch", "evaluated"]
     assert [event["phase"] for event in events if event["event"] == "evaluated"] == [0, 1, 2]
@@ -92,11 +92,11 @@ def test_a_run_that_was_cut_off_goes_on_as_if_it_never_had_been(
         partial = load_result(parts)
         assert not partial.complete
         assert len(partial.phases) == cuts[-1][0]
-    told: list[dict[str, Any]] = []
+    told: list[Event] = []
     result = resume_in_folder(parts, told.append)
-    assert {event["phase"] for event in told} == set(range(cuts[-1][0], 3))  # nothing is trained twice
-    assert timeless(result.data) == timeless(expected.data)
-    assert timeless(load_result(parts).data) == timeless(load_result(whole).data)
+    assert {event.to_json()["phase"] for event in told} == set(range(cuts[-1][0], 3))  # nothing is trained twice
+    assert timeless(result.to_json()) == timeless(expected.to_json())
+    assert timeless(load_result(parts).to_json()) == timeless(load_result(whole).to_json())
     assert same_tensors(load_file(parts / "model.safetensors"), load_file(whole / "model.safetensors"))
     assert same_arrays(parts / "predictions.npz", whole / "predictions.npz")
     assert log_of(parts) == log_of(whole)
@@ -107,10 +107,10 @@ def test_a_complete_run_is_only_read(own: Path, tmp_path: Path) -> None:
     prepared = on_disk(own)
     first = run_in_folder(prepared, tmp_path / "out")
     stamps = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}
-    told: list[dict[str, Any]] = []
+    told: list[Event] = []
     again = resume_in_folder(tmp_path / "out", told.append)
-    assert again.data == json.loads(json.dumps(first.data))
-    assert run_or_resume(prepared, tmp_path / "out", told.append).data == again.data
+    assert again.to_json() == json.loads(json.dumps(first.to_json()))
+    assert run_or_resume(prepared, tmp_path / "out", told.append).to_json() == again.to_json()
     assert told == []
     assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()} == stamps
 
@@ -121,8 +121,8 @@ def test_a_run_cut_off_after_its_last_phase_only_writes_its_end(own: Path, tmp_p
     model = load_file(out / "model.safetensors")
     for name in ("model.safetensors", "predictions.npz", "result.json"):
         (out / name).unlink()
-    told: list[dict[str, Any]] = []
-    assert timeless(resume_in_folder(out, told.append).data) == timeless(expected.data)
+    told: list[Event] = []
+    assert timeless(resume_in_folder(out, told.append).to_json()) == timeless(expected.to_json())
     assert told == []
     assert same_tensors(load_file(out / "model.safetensors"), model)
 
@@ -168,7 +168,7 @@ def test_settings_edited_in_between_are_refused(change: dict[str, Any], said: st
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own), out, cut_at(1))
     tree = json.loads((out / "config.json").read_text())
-    tree["config"] = merged(tree["config"], change)
+    tree["settings"] = merged(tree["settings"], change)
     (out / "config.json").write_text(json.dumps(tree))
     before = (out / "checkpoint.safetensors").read_bytes()
     with pytest.raises(InputError, match=said):
@@ -196,10 +196,10 @@ def test_data_may_move(own: Path, tmp_path: Path) -> None:
 
 
 def test_folders_that_hold_no_run(own: Path, tmp_path: Path) -> None:
-    with pytest.raises(DamagedFileError, match="no such file; expected the folder of a run"):
+    with pytest.raises(DamagedFileError, match="no such file; expected the settings of a run"):
         resume_in_folder(tmp_path / "nothing")
     (tmp_path / "config.json").write_text('{"config": 3')
-    with pytest.raises(DamagedFileError, match="not the config of a run"):
+    with pytest.raises(DamagedFileError, match="not the settings of a run"):
         read_config(tmp_path)
     out = tmp_path / "out"
     with pytest.raises(PowerCut):
@@ -221,21 +221,20 @@ def test_the_predictions_are_what_the_accuracies_say(method: str, tmp_path: Path
             assert (arrays[f"cnn_{phase.phase}"] == labels).mean() == phase.accuracy_cnn
             assert (arrays[f"nme_{phase.phase}"] == labels).mean() == phase.accuracy_nme
             own_head = "nme" if method == "icarl" else "cnn"
-            assert result.data["head"] == own_head
+            assert result.to_json()["head"] == own_head
             hits = arrays[f"{own_head}_{phase.phase}"] == labels
             assert {str(c): hits[labels == c].mean() for c in np.unique(labels)} == phase.accuracy_per_class
         for head in ("cnn", "nme"):
             confusion = arrays[f"confusion_{head}"]
             assert confusion.sum(axis=1).tolist() == [5] * 6
-            assert np.trace(confusion) / 30 == result.phases[-1].data[f"accuracy_{head}"]
+            assert np.trace(confusion) / 30 == result.phases[-1].model_dump()[f"accuracy_{head}"]
 
 
 def test_the_saved_model_gives_the_saved_predictions(tmp_path: Path) -> None:
     prepared = ready(pictures())
     out = tmp_path / "out"
     run_in_folder(prepared, out)
-    with safe_open(out / "model.safetensors", framework="pt") as file:
-        facts = json.loads(file.metadata()["remem"])
+    facts = load_snapshot(out / "model.safetensors").facts
     assert facts["class_names"] == list("012345")
     assert facts["shape"] == [8, 8, 3]
     config = compose(facts["config"])
@@ -257,6 +256,6 @@ def test_the_saved_model_gives_the_saved_predictions(tmp_path: Path) -> None:
 def test_a_stopped_run_says_that_it_is_running(own: Path, tmp_path: Path) -> None:
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own), tmp_path / "out", cut_at(2))
-    data = load_result(tmp_path / "out").data
+    data = load_result(tmp_path / "out").to_json()
     assert (data["status"], len(data["phases"])) == ("running", 2)
     assert not (tmp_path / "out" / "model.safetensors").exists()

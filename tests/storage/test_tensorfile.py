@@ -1,18 +1,17 @@
-"""checkpoint.py: what is saved comes back; whatever is damaged is said to be so, and no file ever runs code."""
+"""tensorfile.py: snapshots come back as they were saved, damaged files are refused, and no file ever runs code."""
 
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from remem.storage.tensorfile import Snapshot
-from remem.errors import DamagedFileError
-from remem.storage.tensorfile import load_snapshot, save_snapshot
-from remem.storage.atomic import write_atomically
 from factories import blobs, opened, pictures, play, ready, same_tensors
+from remem.errors import DamagedFileError
+from remem.storage.tensorfile import Snapshot, digest, load_snapshot, save_snapshot
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +114,47 @@ def test_a_flipped_byte_of_the_header_is_never_taken_for_another_snapshot(
 
 
 def test_another_format(tmp_path: Path) -> None:
-    save_file({"a": torch.zeros(1)}, tmp_path / "later", {"remem": '{"format": 2, "facts": "{}", "sha256": ""}'})
-    with pytest.raises(DamagedFileError, match="format 2, expected 1"):
+    save_file({"a": torch.zeros(1)}, tmp_path / "later", {"remem": '{"format": 3, "facts": "{}", "sha256": ""}'})
+    with pytest.raises(DamagedFileError, match="format 3, expected at most 2"):
         load_snapshot(tmp_path / "later")
+
+
+def write_format_1(path: Path, facts: dict[str, Any], *, inline: bool = False, checksum: bool = True) -> None:
+    """As older versions wrote; models (`inline`) kept facts beside the format, the first ones without a checksum."""
+    tensors, text = {"judged": torch.arange(3)}, json.dumps(facts)
+    head = {"format": 1, **(facts if inline else {"facts": text})}
+    if checksum:
+        head["sha256"] = digest(text, tensors)
+    save_file(tensors, path, {"remem": json.dumps(head)})
+
+
+@pytest.mark.parametrize(("inline", "checksum"), [(False, True), (True, True), (True, False)])
+def test_files_of_format_1_are_migrated(inline: bool, checksum: bool, tmp_path: Path) -> None:
+    write_format_1(tmp_path / "old", {"rate": 3}, inline=inline, checksum=checksum)
+
+    def migrate(old: Snapshot) -> Snapshot:
+        return Snapshot({"lr": old.facts["rate"]}, {"evaluated": old.tensors["judged"]})
+
+    loaded = load_snapshot(tmp_path / "old", migrate)
+    assert loaded.facts == {"lr": 3}
+    assert same_tensors(loaded.tensors, {"evaluated": torch.arange(3)})
+    assert load_snapshot(tmp_path / "old").facts == {"rate": 3}
+
+
+def test_a_snapshot_of_the_present_format_is_not_migrated(snapshot: Snapshot, saved: Path) -> None:
+    def migrate(old: Snapshot) -> Snapshot:
+        raise AssertionError("it is of the present format")
+
+    assert same_tensors(load_snapshot(saved, migrate).tensors, snapshot.tensors)
+
+
+def test_a_damaged_file_of_format_1_is_refused(tmp_path: Path) -> None:
+    write_format_1(tmp_path / "old", {"rate": 3})
+    content = bytearray((tmp_path / "old").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "old").write_bytes(bytes(content))
+    with pytest.raises(DamagedFileError, match="checksum"):
+        load_snapshot(tmp_path / "old")
 
 
 def test_other_files(tmp_path: Path) -> None:
@@ -151,19 +188,3 @@ def test_a_pickle_is_refused_and_never_run(tmp_path: Path) -> None:
     assert not trace.exists()
     pickle.loads((tmp_path / "pickle").read_bytes())
     assert trace.exists()  # the trap works
-
-
-def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-
-    def broken(self: Path, target: Path) -> Path:
-        raise OSError("the power failed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", broken)
-        with pytest.raises(OSError, match="power"):
-            write_atomically(path, b"new and longer")
-    assert path.read_bytes() == b"old"
-    write_atomically(path, b"new")
-    assert path.read_bytes() == b"new"

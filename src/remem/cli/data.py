@@ -6,18 +6,19 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from remem.cli import options
+from remem.cli.console import PLAIN
+from remem.cli.options import DataRoot, Quiet
 
-app = typer.Typer(help="Show, download and check data sets.", no_args_is_help=True)
+app = typer.Typer(help="Show, download and check data sets.", no_args_is_help=True, **PLAIN)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set.", show_default=False)]
 
 
 @app.command("list")
-def list_datasets(data_root: options.DataRoot = None) -> None:
+def list_datasets(data_root: DataRoot = None) -> None:
     """List data sets and whether they are there."""
     from remem.data.datasets import BY_PATH, DATASETS
-    from remem.data.source import DataSettings
+    from remem.data.settings import DataSettings
     from remem.data.source import data_root as find_root
 
     root = find_root(DataSettings(root=data_root))
@@ -31,11 +32,11 @@ def list_datasets(data_root: options.DataRoot = None) -> None:
 
 
 @app.command("get")
-def fetch_dataset(name: Name, data_root: options.DataRoot = None, quiet: options.Quiet = False) -> None:
-    """Download a data set, with its checksum; a broken download goes on where it stopped."""
+def fetch_dataset(name: Name, data_root: DataRoot = None, quiet: Quiet = False) -> None:
+    """Download a data set, with its checksum; a broken download continues where it stopped."""
     from remem.data.datasets import DATASETS
     from remem.data.fetch import fetch
-    from remem.data.source import DataSettings
+    from remem.data.settings import DataSettings
     from remem.data.source import data_root as find_root
 
     DATASETS[name]  # a typo gets a suggestion
@@ -51,10 +52,10 @@ def fetch_dataset(name: Name, data_root: options.DataRoot = None, quiet: options
 
 
 @app.command("check")
-def check(name: Name, data_root: options.DataRoot = None) -> None:
+def check(name: Name, data_root: DataRoot = None) -> None:
     """Read every file of a data set and say what is missing or damaged."""
     from remem.data.datasets import check_dataset
-    from remem.data.source import DataSettings
+    from remem.data.settings import DataSettings
 
     problems = check_dataset(DataSettings(name=name, root=data_root))
     for problem in problems:

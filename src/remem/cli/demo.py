@@ -1,6 +1,7 @@
 """`remem demo`: conventional memory against a fixed old share and the learned policy, on the embedded data set."""
 
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from shutil import rmtree
@@ -9,57 +10,64 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from remem.cli import options
-from remem.cli.progress import open_board
-from remem.cli.training import say
+from remem.cli.console import say
+from remem.cli.options import Overrides, Quiet, folder
 
 if TYPE_CHECKING:
     from remem.runs.config import RunConfig
     from remem.runs.results import RunResult
 
 POLICIES = ("static", "fixed-0.6", "rmm")
-BEGINNING = "phase 0"  # of all runs: they differ only in what comes after it
+PHASE0 = "phase 0"  # shared by all runs, which differ only in what comes after it
 TITLE = "Conventional memory, a fixed share for old classes, and the learned policy"
 
 
 def demo(
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="DIR", parser=options.folder, help="Folder for the runs and the report."),
+        typer.Option("--out", metavar="DIR", parser=folder, help="Folder for the runs and the report."),
     ] = Path("demo-out"),
-    settings: options.Set = None,
-    quiet: options.Quiet = False,
+    overrides: Overrides = None,
+    quiet: Quiet = False,
 ) -> None:
     """Compare three ways of sharing memory, on data that come with remem.
 
     `static` keeps a small part for old classes and fills the rest with new data, as is usual; `fixed-0.6` gives 60 % to
-    old classes; `rmm` decides in every phase, as it has learned from the classes of phase 0. Takes a few minutes; what
-    is complete is reused.
+    old classes; `rmm` decides in every phase, as it has learned from the classes of phase 0. Takes a few minutes; runs
+    that are complete are reused.
     """
-    from remem.parallel.pool import open_pool, phase0_job, run_job
-    from remem.runs.results import load_result
-
-    console = Console(quiet=quiet)
-    configs = _configs(settings or [])
-    say(console, f"{TITLE}: {', '.join(POLICIES)}; {_about(configs[POLICIES[0]])}")
-    reused = [policy for policy in POLICIES if _complete(out / policy)]
-    if reused:
-        say(console, f"complete already and reused: {', '.join(reused)}; for new runs choose another --out")
-    shelf = out / "phase0"
-    first = [phase0_job(BEGINNING, configs[POLICIES[0]], shelf)] if not reused else []
-    after = tuple(job.name for job in first)
-    jobs = [*first, *(run_job(name, config, out / name, phase0=shelf, after=after) for name, config in configs.items())]
     try:
-        with open_board([job.name for job in jobs], console, quiet=quiet) as board, open_pool(None, None) as crew:
-            for _ in crew.run(jobs, lambda job, event: board.tell(job.name, event)):
-                pass
+        compare(_configs(overrides or []), out, Console(quiet=quiet))
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)
         raise typer.Exit(1) from None
-    rmtree(shelf, ignore_errors=True)
-    show(console, [load_result(out / policy) for policy in POLICIES], out / "report.html")
     if quiet:
         print(out / "report.html")
+
+
+def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> None:
+    """Trains all runs that are not complete, side by side, and shows the comparison."""
+    from remem.cli.displays.run import open_run_display
+    from remem.parallel.pool import open_pool
+    from remem.runs.jobs import phase0_job, run_job
+    from remem.runs.results import load_result
+
+    say(console, f"{TITLE}: {', '.join(configs)}; {_about(configs[POLICIES[0]])}")
+    reused = [policy for policy in configs if _complete(out / policy)]
+    if reused:
+        say(console, f"complete already and reused: {', '.join(reused)}; for new runs choose another --out")
+    cache = out / "phase0"
+    first = [phase0_job(PHASE0, configs[POLICIES[0]], cache)] if not reused else []
+    after = tuple(job.name for job in first)
+    jobs = [*first, *(run_job(name, config, out / name, phase0=cache, after=after) for name, config in configs.items())]
+    with (
+        open_run_display([job.name for job in jobs], console, quiet=console.quiet) as display,
+        open_pool(None, None) as pool,
+    ):
+        for _ in pool.run(jobs, lambda job, event: display.emit(job.name, event)):
+            pass
+    rmtree(cache, ignore_errors=True)
+    show(console, [load_result(out / policy) for policy in configs], out / "report.html")
 
 
 def show(console: Console, results: "list[RunResult]", report: Path) -> None:
@@ -77,7 +85,7 @@ def verdict(results: "list[RunResult]") -> str:
     ahead = [100 * (best.average_accuracy - run.average_accuracy) for run in others]
     if ahead[0] < 0.005:
         return f"No winner: {best.label} and {others[0].label} have the same average accuracy."
-    winner, *losers = (run.data["config"]["policy"] for run in (best, *others))
+    winner, *losers = (run.policy_name for run in (best, *others))
     points = " and ".join(f"{by:.2f} points higher than that of {name}" for by, name in zip(ahead, losers, strict=True))
     forgetting = ", ".join(f"{100 * run.forgetting:.2f}" for run in others)
     return (

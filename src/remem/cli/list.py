@@ -54,8 +54,7 @@ def _datasets() -> dict[str, str]:
 
 
 def _backbones() -> dict[str, str]:
-    import remem.nets.network  # noqa: F401  (registers them)
-    from remem.nets.base import BACKBONES
+    from remem.nets.backbones import BACKBONES
 
     return {name: f"{BACKBONES[name].summary} ({BACKBONES[name].takes})" for name in BACKBONES}
 

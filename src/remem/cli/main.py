@@ -1,23 +1,18 @@
-"""The `remem` command itself: its sub-commands, and how errors leave it. Heavy imports wait inside the commands."""
+"""The `remem` command: a table of its commands, and how errors leave it."""
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from threading import Thread
 from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 from remem import __version__
-from remem.cli import data, policy
-from remem.cli.demo import demo
-from remem.cli.learn_policy import learn_policy
-from remem.cli.list import list_names
-from remem.cli.plan import plan
-from remem.cli.predict import predict
-from remem.cli.resume import resume
-from remem.cli.run import run
-from remem.cli.study import study
-from remem.cli.training import is_follower
+from remem.cli.console import PLAIN, is_follower
 from remem.errors import InputError
 
 ABOUT = """Class-incremental learning under a strict memory budget.
@@ -27,25 +22,49 @@ Classes arrive in phases; samples of old and new classes share one memory, and a
 Start with `remem demo`, then try `remem run --dataset digits --out first-run`.
 """
 
-UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # a wrong flag; typer has it under no name of its own
+COMMANDS = {  # name: import path, and the first line of its help; a command is imported when it is called
+    "demo": ("remem.cli.demo:demo", "Compare three ways of sharing memory, on data that come with remem."),
+    "plan": ("remem.cli.plan:plan", "Show what a run would hold in every phase, and about how long it would take."),
+    "run": ("remem.cli.run:run", "Run one class-incremental experiment."),
+    "learn-policy": (
+        "remem.cli.learn_policy:learn_policy",
+        "Learn how to share the memory, by REINFORCE on pseudo tasks.",
+    ),
+    "study": ("remem.cli.study:study", "Run a grid: methods x policies x phases x seeds, and any other setting."),
+    "resume": ("remem.cli.resume:resume", "Continue an interrupted run, policy learning or study."),
+    "predict": (
+        "remem.cli.predict:predict",
+        "Name the classes of new images or vectors, with the model of a finished run.",
+    ),
+    "list": ("remem.cli.list:list_names", "List what there is to choose from."),
+    "data": ("remem.cli.data:app", "Show, download and check data sets."),
+    "policy": ("remem.cli.policy:app", "Show policies."),
+}
 
-app = typer.Typer(
-    name="remem",
-    help=ABOUT,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-app.command("demo")(demo)
-app.command("plan")(plan)
-app.command("run")(run)
-app.command("learn-policy")(learn_policy)
-app.command("study")(study)
-app.command("resume")(resume)
-app.command("predict")(predict)
-app.command("list")(list_names)
-app.add_typer(data.app, name="data")
-app.add_typer(policy.app, name="policy")
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # a wrong flag; typer does not export it
+
+
+class LazyGroup(TyperGroup):
+    """Imports commands when they are called; `remem --help` needs only their first lines."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(COMMANDS[str(name)][0]), rest
+
+
+def load_command(path: str) -> Any:
+    """The click command of a function, or of a group of commands, at an import path `module:name`."""
+    module, _, name = path.partition(":")
+    target = getattr(import_module(module), name)
+    if not isinstance(target, typer.Typer):
+        function, target = target, typer.Typer(**PLAIN)
+        target.command()(function)
+    return typer.main.get_command(target)
+
+
+app = typer.Typer(name="remem", cls=LazyGroup, help=ABOUT, **PLAIN)
+for _name, (_path, _line) in COMMANDS.items():
+    app.command(_name, help=_line)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -68,10 +87,11 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 done, 2 the input is wrong (one line says what), 1 anything else."""
-    if is_follower():  # it has nothing to save and nothing to say: Ctrl-C ends it at once
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if is_follower():
+        exit_on_interrupt()
     try:
-        raise SystemExit(app(args=arguments, prog_name="remem", standalone_mode=False) or 0)
+        code = app(args=arguments, prog_name="remem", standalone_mode=False) or 0
+        raise SystemExit(1 if code == 128 + signal.SIGINT else code)
     except (InputError, UsageError) as error:
         if message := _message(error):  # a command without its sub-command has printed its help
             print(f"error: {' '.join(message.split())}", file=sys.stderr)
@@ -84,3 +104,22 @@ def _message(error: Exception) -> str:
     usage: Any = error
     message, command = usage.format_message().rstrip("."), usage.ctx.command_path if usage.ctx else "remem"
     return message and f"{message}; see {command} --help"
+
+
+def exit_on_interrupt() -> None:
+    """Ends a follower on Ctrl-C without a word, even while torch waits for other processes.
+
+    A thread does it, because Python handles signals only between bytecodes. The exit code is 0, because Fabric kills
+    the first process a few seconds after any other one has failed, and it may still be saying how to resume.
+    """
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable)
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+
+    def wait() -> None:
+        while os.read(readable, 1) != bytes([signal.SIGINT]):
+            pass
+        os._exit(0)
+
+    Thread(target=wait, daemon=True).start()

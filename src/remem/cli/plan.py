@@ -6,60 +6,41 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 
-from remem.cli import options
-from remem.cli.progress import clock
-from remem.cli.training import describe, say
+from remem.cli.console import clock, say
+from remem.cli.flags import SettingSources, takes_settings
+from remem.cli.options import COMMON, SCENARIO, TRAINING, option
+from remem.cli.run import describe
 
 if TYPE_CHECKING:
     from remem.report.tables import Table
     from remem.runs.build import Prepared
-    from remem.runs.estimate import Bytes
     from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
+    from remem.runs.estimate import Bytes
 
 
+@takes_settings(SCENARIO, TRAINING, COMMON)
 def plan(
-    context: typer.Context,
-    config: options.ConfigFile = None,
-    *,
-    dataset: options.Dataset = None,
-    order: options.Order = None,
-    phases: options.Phases = None,
-    base_classes: options.BaseClasses = None,
-    budget: options.Budget = None,
-    exemplars: options.Exemplars = None,
-    policy: options.Policy = None,
-    selection: options.Selection = None,
-    validation: options.Validation = None,
-    method: options.Method = None,
-    backbone: options.Backbone = None,
-    preset: options.Preset = None,
-    device: options.Device = None,
-    devices: options.Devices = None,
-    strategy: options.Strategy = None,
-    settings: options.Set = None,
-    seed: options.Seed = None,
-    data_root: options.DataRoot = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print the plan, and nothing else.", rich_help_panel=options.COMMON)
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.", rich_help_panel=options.COMMON)] = False,
+    sources: SettingSources,
+    quiet: Annotated[bool, option("--quiet", "Print the plan, and nothing else.", COMMON)] = False,
+    as_json: Annotated[bool, option("--json", "As a JSON object.", COMMON)] = False,
 ) -> None:
-    """Show what a run would hold in every phase, and about how long it would take, without training it.
+    """Show what a run would hold in every phase, and about how long it would take.
 
-    Takes the flags of `remem run`. Time is measured on a few batches of the real network; memory is counted.
+    Nothing is trained. Takes the flags of `remem run`. Time is measured on a few batches of the real network; memory is
+    counted.
 
     Example: remem plan --dataset digits --phases 3 --budget 300 --policy fixed-0.6
     """
     note = Console(stderr=True, quiet=quiet)
     with note.status("reading the data"):
         from remem.runs.build import prepare
-        from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
+        from remem.runs.config import compose
         from remem.runs.dry_run import plan as make_plan
+        from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
 
-        prepared = prepare(options.read_settings(context.params))
+        prepared = prepare(compose(*sources.layers()))
         planned = make_plan(prepared)
     with note.status("measuring a few batches"):
         trial = try_out(prepared, planned)

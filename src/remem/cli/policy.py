@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
+from remem.cli.console import PLAIN
 from remem.errors import InputError
 
-app = typer.Typer(help="Show policies.", no_args_is_help=True)
+app = typer.Typer(help="Show policies.", no_args_is_help=True, **PLAIN)
 
 KINDS = (".png", ".svg", ".html")
 
 
 @app.callback()
 def _policies() -> None:
-    """Show policies."""
+    """Makes `show` a sub-command although it is the only one."""
 
 
 @app.command("show")

@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from remem.cli.training import say
+from remem.cli.console import say
 from remem.errors import InputError
 
 if TYPE_CHECKING:
-    from remem.runs.predict_inputs import Inputs
     from remem.runs.model import Model
+    from remem.runs.predict_inputs import Inputs
 
 PATIENCE = 2.0  # seconds before a bar is shown
 READOUTS = {"cnn": "the network's head", "nme": "nearest class means"}
@@ -74,8 +74,8 @@ def predict(
     form = _format(form, out)
     note = Console(stderr=True, quiet=quiet)
     with note.status("loading the model"):
-        from remem.runs.predict_inputs import open_inputs
         from remem.runs.model import load_model
+        from remem.runs.predict_inputs import open_inputs
 
         model = load_model(folder)
         readout = model.readout_of(head.value)

@@ -1,36 +1,23 @@
 """`remem run`: one class-incremental run into a folder."""
 
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from remem.cli import options
-from remem.cli.training import stopped, train
+from rich.console import Console
+
+from remem.cli import folders
+from remem.cli.console import is_follower, say
+from remem.cli.flags import SettingSources, takes_settings
+from remem.cli.options import COMMON, SCENARIO, TRAINING, Out, Quiet
+
+if TYPE_CHECKING:
+    from remem.runs.build import Prepared
+    from remem.runs.config import RunConfig
+    from remem.runs.results import RunResult
 
 
-def run(
-    context: typer.Context,
-    config: options.ConfigFile = None,
-    *,
-    dataset: options.Dataset = None,
-    order: options.Order = None,
-    phases: options.Phases = None,
-    base_classes: options.BaseClasses = None,
-    budget: options.Budget = None,
-    exemplars: options.Exemplars = None,
-    policy: options.Policy = None,
-    selection: options.Selection = None,
-    validation: options.Validation = None,
-    method: options.Method = None,
-    backbone: options.Backbone = None,
-    preset: options.Preset = None,
-    device: options.Device = None,
-    devices: options.Devices = None,
-    strategy: options.Strategy = None,
-    settings: options.Set = None,
-    out: options.Out,
-    seed: options.Seed = None,
-    data_root: options.DataRoot = None,
-    quiet: options.Quiet = False,
-) -> None:
+@takes_settings(SCENARIO, TRAINING, COMMON)
+def run(out: Out, sources: SettingSources, quiet: Quiet = False) -> None:
     """Run one class-incremental experiment.
 
     Settings come from the preset, then CONFIG.toml, then flags, then --set; later ones win. The folder holds
@@ -38,7 +25,87 @@ def run(
 
     Example: remem run --dataset digits --phases 3 --budget 300 --policy fixed-0.6 --out first-run
     """
-    try:
-        train(options.read_settings(context.params), out, fresh=True, quiet=quiet)
-    except KeyboardInterrupt:
-        raise stopped(out) from None
+    with folders.RUN.interruptible(out):
+        from remem.runs.config import compose
+
+        train(compose(*sources.layers()), out, resume=False, quiet=quiet)
+
+
+def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
+    """Resumes the run of a folder, or shows its result if it is complete."""
+    with folders.RUN.interruptible(folder):
+        from remem.runs.results import load_result
+        from remem.runs.run import read_config
+
+        config, _ = read_config(folder, data_root)
+        if (folder / "result.json").is_file() and (result := load_result(folder)).complete:
+            console = Console(quiet=quiet)
+            say(console, f"{folder}: this run is complete; there is nothing left to do")
+            show_result(console, result, folder)
+            if quiet:
+                print(folder / "result.json")
+            return
+        train(config, folder, resume=True, quiet=quiet)
+
+
+def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool) -> None:
+    """Trains all phases that are left; a new run refuses a folder that holds one."""
+    from remem.cli.displays.run import open_run_display
+    from remem.events import fan_out
+    from remem.runs.build import prepare
+    from remem.runs.events import RunStarted, phases_done
+    from remem.runs.run import run_in_folder, run_or_resume
+
+    quiet = quiet or is_follower()
+    console = Console(quiet=quiet)
+    with console.status("reading the data"):
+        prepared = prepare(config)
+    say(console, *describe(prepared))
+    with open_run_display([str(out)], console, quiet=quiet) as display:
+        emit = fan_out(display.subscriber(str(out)))
+        emit(RunStarted.of(prepared, done=phases_done(out) if resume else 0))
+        result = (run_or_resume if resume else run_in_folder)(prepared, out, emit)
+    show_result(console, result, out)
+    if quiet and not is_follower():
+        print(out / "result.json")
+
+
+def show_result(console: Console, result: "RunResult", out: Path) -> None:
+    """The closing table of a run."""
+    from remem.report.tables import phase_table, totals_line
+
+    oracle = " (oracle: it saw what no honest run may keep or see)" if result.oracle else ""
+    say(console, "", phase_table(result).text(), "", totals_line(result) + oracle)
+    say(console, f"in {out}: result.json, model.safetensors, predictions.npz, log.jsonl")
+
+
+def describe(prepared: "Prepared") -> list[str]:
+    """What will run, in three lines, and notes on the data."""
+    config, scenario = prepared.config, prepared.scenario
+    first, *later = [len(phase.classes) for phase in scenario.phases]
+    sizes = str(later[0]) if len(set(later)) == 1 else ", ".join(map(str, later))
+    evaluated = f"{config.scenario.validation:g} of the training data" if config.scenario.validation else "test data"
+    train, tuned = config.train, config.finetune.epochs and prepared.method.replay == "budget"
+    epochs = f"{train.epochs} + {config.finetune.epochs} balanced" if tuned else f"{train.epochs}"
+    classes = f"{first + sum(later)} classes: {first} in phase 0, then {len(later)} phases of {sizes}"
+    return [
+        f"data     {scenario.name}, {classes}; order {config.scenario.order}, evaluated on {evaluated}",
+        f"memory   {_memory(prepared)}",
+        f"training {config.method.name}, network {config.net.name}, epochs {epochs}, "
+        f"{train.precision} on {train.device}, seed {config.seed}",
+        *(f"note     {note}" for note in scenario.notes),
+    ]
+
+
+def _memory(prepared: "Prepared") -> str:
+    budget, method, policy = prepared.budget, prepared.method, prepared.policy
+    if method.replay == "all":
+        return f"all data of all seen classes (oracle: {prepared.config.method.name} is an upper bound, no competitor)"
+    if budget.kind == "growing":
+        size = f"{budget.amount} samples per old class and all new data"
+    else:
+        size = f"at most {budget.amount} samples at once from phase 1 on, E = {budget.exemplars}"
+    if method.replay == "none":
+        return f"{size}; nothing of old classes is kept"
+    oracle = " (oracle)" if policy.oracle else ""
+    return f"{size}; policy {policy.name}{oracle}, selection {prepared.config.memory.selection}"

@@ -27,15 +27,13 @@ def from_arrays(
     class_names: Sequence[str] | None = None,
     name: str = "arrays",
     preprocessing: Preprocessing | None = None,
-    image_size: int | None = None,
 ) -> Dataset:
     """A data set from images (n, h, w[, c]) of uint8 or uint16, or from vectors (n, d).
 
     Labels are integers or strings. The distinct training labels, sorted, become classes 0..k-1; `class_names` has one
     name for each of them.
     """
-    train = as_values(x_train, "x_train", image_size)
-    test = as_values(x_test, "x_test", image_size)
+    train, test = as_values(x_train, "x_train"), as_values(x_test, "x_test")
     if train.shape[1:] != test.shape[1:]:
         raise InputError(f"x_test: rows of shape {test.shape[1:]}; expected {train.shape[1:]} as in x_train")
     train_labels = _as_labels(y_train, "y_train", len(train))
@@ -115,11 +113,12 @@ def load_npz(settings: DataSettings) -> Dataset:
     if absent:
         raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {', '.join(arrays)}")
     names = arrays.get("class_names")
+    for key in ("x_train", "x_test"):
+        arrays[key] = as_values(arrays[key], key, settings.image_size)
     return from_arrays(
         *(arrays[key] for key in NEEDED),
         class_names=None if names is None else names.tolist(),
         name=f"npz:{path.name}",
-        image_size=settings.image_size,
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from remem.data.arrays import from_arrays
+from remem.data.arrays import as_values, from_arrays
 from remem.data.settings import DataSettings
 from remem.data.source import Dataset, DatasetEntry, Preprocessing, never_damaged
 from remem.types import IntArray
@@ -14,7 +14,7 @@ def load_digits(settings: DataSettings) -> Dataset:
 
     bunch = datasets.load_digits()
     images = (bunch.images.astype(np.int64) * 255 + 8) // 16  # 0..16 -> 0..255, rounded half up
-    images = images.astype(np.uint8)[:, :, :, None]
+    images = as_values(images.astype(np.uint8), "digits", settings.image_size)
     test = every_fourth(bunch.target)
     return from_arrays(
         images[~test],
@@ -23,7 +23,6 @@ def load_digits(settings: DataSettings) -> Dataset:
         bunch.target[test],
         name="digits",
         preprocessing=Preprocessing(mean=None, std=None, augment="none", flip=False),
-        image_size=settings.image_size,
     )
 
 

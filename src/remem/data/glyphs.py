@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from remem.data.arrays import from_arrays
+from remem.data.arrays import as_values, from_arrays
 from remem.data.settings import DataSettings
 from remem.data.source import Dataset, DatasetEntry, Preprocessing, cache_folder, never_damaged
 
@@ -189,14 +189,13 @@ def load_glyphs(settings: DataSettings) -> Dataset:
     splits = cached(cache_folder() if settings.cache else None)
     labels = {split: np.repeat(np.arange(len(CHARACTERS)), PER_CLASS[split]) for split in FACES}
     return from_arrays(
-        splits["train"].reshape(-1, SIZE, SIZE, 3),
+        as_values(splits["train"].reshape(-1, SIZE, SIZE, 3), "glyphs", settings.image_size),
         labels["train"],
-        splits["test"].reshape(-1, SIZE, SIZE, 3),
+        as_values(splits["test"].reshape(-1, SIZE, SIZE, 3), "glyphs", settings.image_size),
         labels["test"],
         class_names=tuple(CHARACTERS),
         name="glyphs",
         preprocessing=PREPROCESSING,
-        image_size=settings.image_size,
     )
 
 

@@ -11,31 +11,58 @@ from remem.settings import Settings
 class DataSettings(Settings):
     """Which data set, where it is stored, and how it is read."""
 
-    name: str = "glyphs"
-    root: Path | None = None
-    image_size: int | None = Field(default=None, ge=1, le=4096)
-    cache: bool = True  # image folders: decode once into memory-mapped files
-    cache_gigabytes: float = Field(default=40.0, ge=0)  # image folders that need more are decoded on every read
+    name: str = Field(
+        default="glyphs", description="Data set (see `remem list datasets`), or your own: folder:PATH or npz:PATH."
+    )
+    root: Path | None = Field(
+        default=None, description="Where data sets are stored; else $REMEM_DATA, else the user's cache folder."
+    )
+    image_size: int | None = Field(
+        default=None, ge=1, le=4096, description="Side of the images in pixels; none: the data set's own."
+    )
+    cache: bool = Field(
+        default=True, description="Decode image folders and draw glyphs only once, into the user's cache folder."
+    )
+    cache_gigabytes: float = Field(
+        default=40.0, ge=0, description="Image folders that need more space than this are decoded on every read."
+    )
     val_share: float = Field(
-        default=0.2, gt=0, lt=1
-    )  # image folders without `val`: this share of `train` is the test set
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="Image folders without `val`: the share of `train` that becomes the test set.",
+    )
 
 
 class AugmentSettings(Settings):
     """Augmentation; `auto` and None follow the data set."""
 
-    kind: Literal["auto", "none", "crop", "resized-crop"] = "auto"
-    pad: int | None = Field(default=None, ge=0, le=4096)
-    flip: bool | None = None
-    brightness: float = Field(default=0.0, ge=0.0, le=10.0)
+    kind: Literal["auto", "none", "crop", "resized-crop"] = Field(
+        default="auto",
+        description="Random windows of the padded image (crop) or at random sizes (resized-crop); auto: by data set.",
+    )
+    pad: int | None = Field(
+        default=None, ge=0, le=4096, description="Pixels around the image before a crop; none: an eighth of its side."
+    )
+    flip: bool | None = Field(
+        default=None,
+        description="Mirror at random, and use mirror images for class means; none: by data set.",
+    )
+    brightness: float = Field(
+        default=0.0, ge=0.0, le=10.0, description="Brightness factors are drawn from 1 - b to 1 + b."
+    )
 
 
 class ScenarioSettings(Settings):
     """How classes are spread over phases (protocol 1)."""
 
-    phases: int = 5  # N, the incremental ones: there are N + 1 with phase 0
-    base_classes: int | None = (
-        None  # of phase 0; None: half (odd: one more); 0: as many as in the others ("from scratch")
+    phases: int = Field(default=5, description="Phases that bring new classes, after phase 0.")
+    base_classes: int | None = Field(
+        default=None, description="Classes of phase 0; none: half of all; 0: as many as in the other phases."
     )
-    order: str = "seed:0"
-    validation: float = 0.0  # share of every class's training rows to be evaluated on, instead of the test set
+    order: str = Field(
+        default="seed:0", description="Class order: lucir, podnet-1|2|3, seed:K, natural, or a JSON file."
+    )
+    validation: float = Field(
+        default=0.0, description="Evaluate on this share of the training data instead of the test data."
+    )

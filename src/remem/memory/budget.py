@@ -54,9 +54,19 @@ class Budget:
 class MemorySettings(Settings):
     """The `memory` section of a config."""
 
-    budget: StrictInt | str | None = None
-    exemplars: int | None = Field(default=None, ge=1, le=LARGEST)
-    selection: str = "herding"
+    budget: StrictInt | str | None = Field(
+        default=None,
+        description="Samples held at once: 7000, bytes:64MB or growing:20; none: E + the largest phase.",
+    )
+    exemplars: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST,
+        description="Part of the budget that `static` gives to old classes; none: 20 per class.",
+    )
+    selection: str = Field(
+        default="herding", description="Which samples of a class are kept (see `remem list selections`)."
+    )
 
     @field_validator("budget")
     @classmethod

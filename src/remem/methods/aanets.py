@@ -101,7 +101,12 @@ def _entry(name: str, summary: str, settings: type[MethodSettings], inner: type[
     """The entry of `inner` on two branches; its settings are the inner method's and `mixture_lr`."""
     fields: dict[str, Any] = {
         "name": (str, name),
-        "mixture_lr": (Annotated[float, Field(ge=0)], 0.001),  # 0 keeps both branches at a half
+        "mixture_lr": (
+            Annotated[
+                float, Field(ge=0, description="Learning rate of the branches' weights; 0 keeps both at a half.")
+            ],
+            0.001,
+        ),
     }
     own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)
     core = str(settings.model_fields["name"].default)

@@ -1,5 +1,6 @@
 """`finetune`: cross-entropy on the held samples; without replay, the lower bound in every table."""
 
+from pydantic import Field
 from torch import Tensor
 
 from remem.methods.losses import classify
@@ -14,7 +15,7 @@ class FinetuneMethodSettings(MethodSettings):
     """Settings of `finetune`."""
 
     name: str = "finetune"
-    replay: bool = True
+    replay: bool = Field(default=True, description="Whether exemplars of old classes are kept.")
 
 
 class Finetune(Method):

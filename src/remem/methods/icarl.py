@@ -18,10 +18,12 @@ class IcarlSettings(MethodSettings):
     """Settings of `icarl`."""
 
     name: str = "icarl"
-    loss: Literal["softmax", "sigmoid"] = "softmax"
-    temperature: float = Field(default=2.0, gt=0)
-    weight: float = Field(default=1.0, ge=0)
-    head: Literal["linear", "cosine"] = "linear"
+    loss: Literal["softmax", "sigmoid"] = Field(
+        default="softmax", description="Cross-entropy over all classes (softmax) or for each class (sigmoid)."
+    )
+    temperature: float = Field(default=2.0, gt=0, description="Temperature of the distillation.")
+    weight: float = Field(default=1.0, ge=0, description="Weight of the distillation.")
+    head: Literal["linear", "cosine"] = Field(default="linear", description="Classification head.")
 
 
 class Icarl(Method):

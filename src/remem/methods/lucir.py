@@ -21,11 +21,13 @@ class LucirSettings(MethodSettings):
     """Settings of `lucir`; the defaults are the published ones for CIFAR-100."""
 
     name: str = "lucir"
-    less_forget: float = Field(default=5.0, ge=0)  # lambda_base; 10 on ImageNet
-    margin: float = Field(default=0.5, ge=0)
-    top: int = Field(default=2, ge=1)  # new classes that an exemplar is held against
-    scale: float = Field(default=1.0, gt=0)  # of the cosines, at the start
-    freeze_old: bool = True  # rows of old classes stay as they are
+    less_forget: float = Field(
+        default=5.0, ge=0, description="Weight of the less-forget constraint, lambda_base; 10 on ImageNet."
+    )
+    margin: float = Field(default=0.5, ge=0, description="Margin of the ranking loss.")
+    top: int = Field(default=2, ge=1, description="How many new classes an exemplar is separated from.")
+    scale: float = Field(default=1.0, gt=0, description="Initial value of the learned scale of the cosines.")
+    freeze_old: bool = Field(default=True, description="Whether the head's weights of old classes stay fixed.")
 
 
 class Lucir(Method):

@@ -18,10 +18,14 @@ class LwfSettings(MethodSettings):
     """Settings of `lwf`; the default weight of the distillation depends on `replay`."""
 
     name: str = "lwf"
-    replay: bool = True
-    temperature: float = Field(default=2.0, gt=0)
-    weight: float | None = Field(default=None, ge=0)  # 1 with replay (as in the tables), 3 without
-    head: Literal["linear", "cosine"] = "linear"
+    replay: bool = Field(default=True, description="Whether exemplars of old classes are kept.")
+    temperature: float = Field(default=2.0, gt=0, description="Temperature of the distillation.")
+    weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="Weight of the distillation; none: 1 with replay, as in the tables, and 3 without.",
+    )
+    head: Literal["linear", "cosine"] = Field(default="linear", description="Classification head.")
 
 
 class Lwf(Method):

@@ -23,15 +23,21 @@ class MnemonicsSettings(MethodSettings):
     """Settings of `mnemonics`."""
 
     name: str = "mnemonics"
-    temperature: float = Field(default=2.0, gt=0)
-    weight: float = Field(default=1.0, ge=0)  # of the distillation
-    scale: float = Field(default=1.0, gt=0)  # of the cosines, at the start
-    transfer: bool = True  # from phase 1 on, kernels of phase 0 are frozen up to one factor each
-    refine_steps: int = Field(default=5, ge=0)  # of every exemplar; 0 keeps them as they are
-    refine_lr: float = Field(default=0.01, ge=0)  # of the pixels, on the scale 0..1
-    refine_batch: int = Field(default=128, ge=1)
-    inner_lr: float = Field(default=0.05, ge=0)
-    inner_steps: int = Field(default=2, ge=1)
+    temperature: float = Field(default=2.0, gt=0, description="Temperature of the distillation.")
+    weight: float = Field(default=1.0, ge=0, description="Weight of the distillation.")
+    scale: float = Field(default=1.0, gt=0, description="Initial value of the learned scale of the cosines.")
+    transfer: bool = Field(
+        default=True, description="From phase 1 on, freeze the kernels of phase 0 except for one factor each."
+    )
+    refine_steps: int = Field(
+        default=5, ge=0, description="Gradient steps that refine every exemplar; 0 leaves them unchanged."
+    )
+    refine_lr: float = Field(default=0.01, ge=0, description="Learning rate of the pixels, on the scale 0 to 1.")
+    refine_batch: int = Field(default=128, ge=1, description="Exemplars that are refined at a time.")
+    inner_lr: float = Field(default=0.05, ge=0, description="Learning rate of the inner model.")
+    inner_steps: int = Field(
+        default=2, ge=1, description="Steps of the inner model before each gradient of the exemplars."
+    )
 
 
 class Mnemonics(Method):

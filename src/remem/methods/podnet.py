@@ -27,12 +27,19 @@ class PodnetSettings(MethodSettings):
     """Settings of `podnet`; the defaults are the published ones for CIFAR-100."""
 
     name: str = "podnet"
-    spatial: float = Field(default=3.0, ge=0)  # lambda_c; 8 on ImageNet
-    flat: float = Field(default=1.0, ge=0)  # lambda_f; 10 on ImageNet
-    proxies: int = Field(default=10, ge=1)
-    nca: Literal["shipped", "margin"] = "shipped"  # what the published numbers used, or the paper's equation
-    margin: float = Field(default=0.6, ge=0)
-    clamp: float = Field(default=5.0, gt=0)  # of every element of every gradient
+    spatial: float = Field(
+        default=3.0, ge=0, description="Weight of the distillation of the maps, lambda_c; 8 on ImageNet."
+    )
+    flat: float = Field(
+        default=1.0, ge=0, description="Weight of the distillation of the features, lambda_f; 10 on ImageNet."
+    )
+    proxies: int = Field(default=10, ge=1, description="Proxies per class.")
+    nca: Literal["shipped", "margin"] = Field(
+        default="shipped",
+        description="The NCA loss as in the released code (shipped) or as in the paper's equation (margin).",
+    )
+    margin: float = Field(default=0.6, ge=0, description="Margin of the NCA loss; only with method.nca=margin.")
+    clamp: float = Field(default=5.0, gt=0, description="Limit of every element of every gradient.")
 
 
 class Podnet(Method):

@@ -13,34 +13,49 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 class MethodSettings(Settings):
     """Settings that every method has."""
 
-    name: str = "icarl"
+    name: str = Field(default="icarl", description="Learning method (see `remem list methods`).")
 
 
 class TrainSettings(Settings):
     """How a phase is trained, for all methods."""
 
-    epochs: int = Field(default=15, ge=1)
-    epochs_later: int | None = Field(default=None, ge=1)  # of phases 1..N; None: the same
-    batch_size: int = Field(default=128, ge=2)
-    optimizer: str = "sgd"  # any optimiser of torch.optim, by its name in lower case
-    options: dict[str, Any] = Field(default_factory=dict)  # further arguments of an optimiser other than SGD
-    lr: float = Field(default=0.2, gt=0)  # peak learning rate of phase 0
-    lr_later: float = Field(default=0.1, gt=0)  # peak learning rate of phases 1..N
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    nesterov: bool = True
-    weight_decay: float = Field(default=5e-4, ge=0)
-    schedule: Schedule = "one-cycle"
-    warmup: float = Field(default=0.2, ge=0, lt=1)  # one-cycle: share of the steps that rise
-    milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (
-        0.5,
-        0.75,
-    )  # step: shares of the epochs after which the rate falls
-    decay: float = Field(default=0.1, gt=0, le=1)  # step: the factor of each fall
-    device: str = "auto"
-    devices: int = Field(default=1, ge=1)
-    strategy: str = "auto"
-    precision: Precision = "auto"
-    threads: int = Field(default=1, ge=0, le=1024)  # 0: all cores; in a study or a learning 1, runs share the cores
+    epochs: int = Field(default=15, ge=1, description="Epochs per phase.")
+    epochs_later: int | None = Field(
+        default=None, ge=1, description="Epochs of phases 1 to N; none: the same as in phase 0."
+    )
+    batch_size: int = Field(default=128, ge=2, description="Batch size of all processes together.")
+    optimizer: str = Field(default="sgd", description="An optimiser of torch.optim by its name, in any case.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of an optimiser other than SGD."
+    )
+    lr: float = Field(default=0.2, gt=0, description="Peak learning rate of phase 0, and of every phase of `joint`.")
+    lr_later: float = Field(default=0.1, gt=0, description="Peak learning rate of phases 1 to N.")
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="Momentum of SGD.")
+    nesterov: bool = Field(default=True, description="Nesterov momentum of SGD.")
+    weight_decay: float = Field(default=5e-4, ge=0, description="Weight decay.")
+    schedule: Schedule = Field(default="one-cycle", description="How the learning rate changes during a phase.")
+    warmup: float = Field(
+        default=0.2, ge=0, lt=1, description="one-cycle: the share of the steps in which the rate rises."
+    )
+    milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(0.5, 0.75),
+        description="step: the shares of the epochs after which the rate falls.",
+    )
+    decay: float = Field(default=0.1, gt=0, le=1, description="step: the factor of each fall.")
+    device: str = Field(default="auto", description="cpu, cuda or mps; auto: cuda if there is one.")
+    devices: int = Field(default=1, ge=1, description="How many devices train one run.")
+    strategy: str = Field(
+        default="auto", description="How devices share the work, as Lightning Fabric names it; auto: ddp for several."
+    )
+    precision: Precision = Field(
+        default="auto", description="Number format; auto: bf16 if the processor has instructions for it, else fp32."
+    )
+    threads: int = Field(
+        default=1,
+        ge=0,
+        le=1024,
+        description="Threads of torch, BLAS and herding; 0: all cores, at most 16 (1 in studies and learning).",
+    )
 
     def epochs_of(self, phase: int) -> int:
         return self.epochs if phase == 0 or self.epochs_later is None else self.epochs_later
@@ -49,6 +64,6 @@ class TrainSettings(Settings):
 class FinetuneSettings(Settings):
     """The balanced fine-tuning at the end of phases 1..N (protocol 2.7)."""
 
-    epochs: int = Field(default=20, ge=0)  # 0 switches it off
-    lr_factor: float = Field(default=0.1, gt=0)  # of the phase's peak rate
-    schedule: Schedule = "constant"
+    epochs: int = Field(default=20, ge=0, description="Epochs of the fine-tuning; 0 turns it off.")
+    lr_factor: float = Field(default=0.1, gt=0, description="Factor of the phase's peak learning rate.")
+    schedule: Schedule = Field(default="constant", description="How the learning rate changes, as in train.schedule.")

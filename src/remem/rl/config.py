@@ -16,27 +16,53 @@ from remem.settings import Settings
 class LearnSettings(ReinforceSettings):
     """The `learn` section: Algorithm 1 with K tasks x Z runs in each of m epochs."""
 
-    levels: Literal[1, 2] = 2
-    crossval_fixed: bool = False  # learns nothing: every fixed share on every task of the pool, and the best one stays
-    source: str = "phase0"  # of the target; "target": the whole target, an oracle; "dataset:NAME": another data set
-    fidelity: Fidelity = "features"
-    epochs: int = Field(default=100, ge=1)  # m
-    tasks: int = Field(default=2, ge=1)  # K
-    runs: int = Field(default=8, ge=1)  # Z
-    pool: int = Field(default=4, ge=0)  # how many tasks there are in all; 0: new ones in every epoch
-    finish_epochs: int = Field(default=0, ge=0)  # more epochs afterwards, at the fidelity below
-    finish_fidelity: Fidelity = "full"
-    phases: tuple[int, ...] | None = None  # several N at once, task by task; None: as the target
-    scale_batch: bool = True  # batches as much smaller as M is, so that a phase has as many steps as on the target
-    short_share: float = Field(default=0.25, gt=0, le=1)  # of the epochs that `short` trains
+    levels: Literal[1, 2] = Field(
+        default=2, description="1: decide between old and new classes only; 2: also between harder and easier ones."
+    )
+    crossval_fixed: bool = Field(
+        default=False, description="Learn nothing: compare all fixed shares on the P tasks and keep the best."
+    )
+    source: str = Field(
+        default="phase0", description="Where tasks are cut from: phase0, target (an oracle) or dataset:NAME."
+    )
+    fidelity: Fidelity = Field(
+        default="features",
+        description="How exactly runs are trained: full, short (fewer epochs) or features (only the head).",
+    )
+    epochs: int = Field(default=100, ge=1, description="Policy updates, m.")
+    tasks: int = Field(default=2, ge=1, description="Tasks in each epoch, K.")
+    runs: int = Field(default=8, ge=1, description="Runs of each task, Z.")
+    pool: int = Field(default=4, ge=0, description="Tasks in total, used in turn; 0: new ones in every epoch.")
+    finish_epochs: int = Field(default=0, ge=0, description="Further epochs afterwards, at learn.finish_fidelity.")
+    finish_fidelity: Fidelity = Field(
+        default="full", description="How exactly the runs of these further epochs are trained."
+    )
+    phases: tuple[int, ...] | None = Field(
+        default=None, description="Several N at once, such as [5, 10, 25], task by task; none: the target's."
+    )
+    scale_batch: bool = Field(
+        default=True, description="Shrink batches with the memory, so that a phase has as many steps as on the target."
+    )
+    short_share: float = Field(
+        default=0.25, gt=0, le=1, description="The share of the epochs after phase 0 that `short` trains."
+    )
     features_steps: int = Field(
-        default=200, ge=1
-    )  # at most, of a head on frozen features in one stage: it is soon done
-    baseline: Literal["average", "leave-one-out"] = "leave-one-out"  # tasks differ more than paths do
-    fresh_init: bool = False  # phase 0 anew for every run, as in the paper; then no prefix is shared
-    share: bool = True  # no prefix is trained twice; off, every run starts from nothing
-    hidden: int = Field(default=32, ge=1, le=4096)  # units of the policy's hidden layers
-    disk_gigabytes: float = Field(default=4.0, ge=0)  # for snapshots of inner nodes
+        default=200, ge=1, description="`features` trains a head for at most this many steps per stage."
+    )
+    baseline: Literal["average", "leave-one-out"] = Field(
+        default="leave-one-out",
+        description="What rewards are compared with: a moving average, or the other runs of the same task.",
+    )
+    fresh_init: bool = Field(
+        default=False, description="Train phase 0 anew for every run, as in the paper; then no prefix is shared."
+    )
+    share: bool = Field(
+        default=True, description="Train prefixes that runs share only once; results are the same without it."
+    )
+    hidden: int = Field(default=32, ge=1, le=4096, description="Units of the policy's hidden layers.")
+    disk_gigabytes: float = Field(
+        default=4.0, ge=0, description="Disk space for snapshots of models that later runs continue from."
+    )
 
     @field_validator("source")
     @classmethod

@@ -24,11 +24,19 @@ Section = TypeVar("Section", bound=BaseModel)
 class RunConfig(Settings):
     """One class-incremental run, whole."""
 
-    seed: int = Field(default=0, ge=0)
-    preset: str = "small"
-    policy: str = "static"  # a registered name or a policy folder
-    policy_sha256: str | None = None  # what the policy's files must be; None: whatever they are
-    sample_actions: bool = False  # False: the most probable action
+    seed: int = Field(default=0, ge=0, description="Seed of weights, batches and samples; the class order has its own.")
+    preset: str = Field(default="small", description="small (a CPU, minutes) or paper (published schedules).")
+    policy: str = Field(
+        default="static",
+        description="How memory is split: a name (see `remem list policies`) or a policy folder.",
+    )
+    policy_sha256: str | None = Field(
+        default=None,
+        description="Digest of the policy's files, decided at the start, so that a resumed run uses the same policy.",
+    )
+    sample_actions: bool = Field(
+        default=False, description="Sample a learned policy's actions instead of taking the most probable ones."
+    )
     data: DataSettings = DataSettings()
     augment: AugmentSettings = AugmentSettings()
     scenario: ScenarioSettings = ScenarioSettings()

@@ -140,7 +140,7 @@ def load_model(folder: str | Path) -> Model:
     on the CPU where the run's device is absent.
     """
     path = _finished(Path(folder))
-    model_file = load_snapshot(path, migrate_model)
+    model_file = load_snapshot(path, migrate_model, what="model")
     facts, tensors = model_file.facts, dict(model_file.tensors)
     means = tensors.pop(MEANS, None)
     try:

@@ -40,13 +40,13 @@ def save_snapshot(path: Path, snapshot: Snapshot) -> None:
     write_atomically(path, save(snapshot.tensors, {"remem": json.dumps(head)}))
 
 
-def load_snapshot(path: Path, migrate: Migration | None = None) -> Snapshot:
-    """The snapshot as it was saved; `migrate` brings one of format 1 up to date.
+def load_snapshot(path: Path, migrate: Migration | None = None, *, what: str = "checkpoint") -> Snapshot:
+    """The snapshot as it was saved; `migrate` brings one of format 1 up to date, `what` names the file in errors.
 
     A file that is missing, cut short or changed raises DamagedFileError.
     """
     if not path.is_file():
-        raise DamagedFileError(f"{path}: no such file")
+        raise DamagedFileError(f"{path}: no such {what}")
     try:
         with safe_open(path, framework="pt") as file:
             head = json.loads((file.metadata() or {})["remem"])
@@ -63,7 +63,7 @@ def load_snapshot(path: Path, migrate: Migration | None = None) -> Snapshot:
     except (SafetensorError, KeyError, OSError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, DamagedFileError):
             raise
-        raise DamagedFileError(f"{path}: not a whole file of remem ({error})") from error
+        raise DamagedFileError(f"{path}: not a whole {what} ({error})") from error
 
 
 def digest(facts: str, tensors: Mapping[str, Tensor]) -> str:

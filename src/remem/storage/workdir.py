@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from remem.errors import InputError
+from remem.errors import DamagedFileError, InputError
 from remem.storage.atomic import folder_lock
 from remem.storage.jsonfile import Migrations, read_json, write_json
 
@@ -50,9 +50,12 @@ class WorkDir:
 
     def read(self) -> Begun:
         """What the work began with; files of older versions are migrated."""
-        what = f"settings of a {self._kind.name}"
-        tree = read_json(self.path / self._kind.settings_file, what, format=FORMAT, migrations=self._kind.migrations)
-        return Begun(dict(tree["settings"]), dict(tree["fingerprints"]))
+        path, what = self.path / self._kind.settings_file, f"settings of a {self._kind.name}"
+        tree = read_json(path, what, format=FORMAT, migrations=self._kind.migrations)
+        try:
+            return Begun(dict(tree["settings"]), dict(tree["fingerprints"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{path}: not the {what} ({error})") from error
 
     def require_free(self) -> None:
         """Raises unless new work may begin here without destroying anything."""

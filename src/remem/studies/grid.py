@@ -29,12 +29,16 @@ LONGEST_NAME = 200  # file systems end at 255
 class StudySettings(Settings):
     """The `study` section: the values of every axis; an axis that is not given has the one value of the run."""
 
-    methods: tuple[str, ...] | None = Field(default=None, min_length=1)
-    policies: tuple[str, ...] | None = Field(default=None, min_length=1)  # the first is what others are compared with
-    phases: tuple[int, ...] | None = Field(default=None, min_length=1)
-    seeds: tuple[int, ...] | None = Field(default=None, min_length=1)
-    order_by_seed: bool = False  # seed K also has the class order seed:K
-    vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)  # any other setting by its dotted name: its values
+    methods: tuple[str, ...] | None = Field(default=None, min_length=1, description="Methods to run.")
+    policies: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="Policies to run; the others are compared with the first."
+    )
+    phases: tuple[int, ...] | None = Field(default=None, min_length=1, description="Numbers of phases to run.")
+    seeds: tuple[int, ...] | None = Field(default=None, min_length=1, description="Seeds to run.")
+    order_by_seed: bool = Field(default=False, description="Give seed K the class order seed:K.")
+    vary: dict[str, tuple[Any, ...]] = Field(
+        default_factory=dict, description="Any other settings by their dotted names, each with a list of values."
+    )
 
     @model_validator(mode="after")
     def _are_axes(self) -> "StudySettings":

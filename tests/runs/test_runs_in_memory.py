@@ -1,4 +1,4 @@
-"""single.py: whole runs in memory: repeatable, on any kind of data, never looking at the test set to tune."""
+"""Whole runs in memory: repeatable, on any kind of data, never tuned on the test set."""
 
 import json
 from dataclasses import replace
@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from factories import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
 from remem.data.source import Dataset
+from remem.events import Event
+from remem.methods.loop import EpochEnded
 from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.run import run
 from remem.types import IntArray, Values
-from factories import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
 
 FIELDS = {"format", "remem", "status", "config", "head", "oracle", "policy_saw_classes", "policy", "phases"}
 FIELDS |= {"average_accuracy", "last_accuracy", "forgetting", "average_accuracy_cnn", "average_accuracy_nme"}
@@ -22,21 +24,21 @@ PHASE_FIELDS |= {"budget", "held_old", "held_new", "held_per_class", "seconds"}
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
-    first, second = (run(ready(pictures())).data for _ in range(2))
+    first, second = (run(ready(pictures())).to_json() for _ in range(2))
     assert timeless(first) == timeless(second)
     assert json.dumps(timeless(first)) == json.dumps(timeless(second))  # the order of keys too
 
 
 def test_another_seed_gives_another_result() -> None:
     hard = pictures(seed=4)
-    one, other = (run(ready(hard, {"seed": seed, "policy": "fixed-0.3"})).data for seed in (0, 1))
+    one, other = (run(ready(hard, {"seed": seed, "policy": "fixed-0.3"})).to_json() for seed in (0, 1))
     assert [p["held_per_class"] for p in one["phases"]] == [p["held_per_class"] for p in other["phases"]]
     told = [[p["accuracy_cnn"] for p in result["phases"]] for result in (one, other)]
     assert told[0] != told[1]
 
 
 def test_the_fields_of_the_result() -> None:
-    data = run(ready(blobs(), {"policy": "fixed-0.6"})).data
+    data = run(ready(blobs(), {"policy": "fixed-0.6"})).to_json()
     assert set(data) >= FIELDS
     assert (data["format"], data["status"], data["head"], data["oracle"]) == (1, "complete", "nme", False)
     assert data["policy"] == {"name": "fixed-0.6", "old_share": 0.6}
@@ -60,17 +62,17 @@ def test_the_fields_of_the_result() -> None:
 
 
 def test_oracles_say_so() -> None:
-    assert run(ready(blobs(), {"method": {"name": "joint"}})).data["oracle"] is True
+    assert run(ready(blobs(), {"method": {"name": "joint"}})).to_json()["oracle"] is True
 
 
 def test_everything_is_told_in_order() -> None:
-    told: list[dict[str, Any]] = []
+    told: list[Event] = []
     run(ready(blobs()), told.append)
-    words = [(event["event"], event["phase"]) for event in told]
+    words = [(event.kind, event.to_json()["phase"]) for event in told]
     main, fine = [("epoch", 0)] * 2, 3  # two epochs; from phase 1 on a third one of fine-tuning
     assert words[:4] == [("phase", 0), *main, ("evaluated", 0)]
     assert words[4:9] == [("phase", 1), *[("epoch", 1)] * fine, ("evaluated", 1)]
-    assert [event["stage"] for event in told if event["event"] == "epoch"] == ["main"] * 2 + [
+    assert [event.stage for event in told if isinstance(event, EpochEnded)] == ["main"] * 2 + [
         "main",
         "main",
         "balanced",
@@ -82,11 +84,11 @@ def test_bf16_is_close_to_fp32(dataset: Dataset) -> None:
     """Eight bits of mantissa: the losses of the first epoch agree to a few per cent, and both runs are whole."""
     losses = []
     for precision in ("fp32", "bf16"):
-        told: list[dict[str, Any]] = []
+        told: list[Event] = []
         result = run(ready(dataset, {"train": {"precision": precision}}), told.append)
-        assert result.data["config"]["train"]["precision"] == precision
+        assert result.to_json()["config"]["train"]["precision"] == precision
         assert result.complete
-        losses.append(next(event["loss"]["classify"] for event in told if event["event"] == "epoch"))
+        losses.append(next(event.loss["classify"] for event in told if isinstance(event, EpochEnded)))
     assert losses[1] == pytest.approx(losses[0], rel=0.05)
     assert losses[1] != losses[0]
 
@@ -140,19 +142,19 @@ def test_data_of_the_users_own_through_the_same_call(
         write_npz(tmp_path / "own.npz", dataset)
         name = f"npz:{tmp_path / 'own.npz'}"
     net = {"hidden": [16], "width": 8} if kind == "npz of vectors" else {"width": 4, "blocks": [1, 1]}
-    told: list[dict[str, Any]] = []
+    told: list[Event] = []
     result = run(prepare(compose(QUICK, {"data": {"name": name}, "net": net})), told.append)
     assert result.complete
     assert len(result.phases) == 3
     assert result.phases[-1].classes_seen == 6
-    assert result.data["config"]["data"]["name"] in ("folder:own", "npz:own.npz")
-    assert str(tmp_path) not in json.dumps(result.data)
-    assert str(tmp_path) not in json.dumps(told)
+    assert result.to_json()["config"]["data"]["name"] in ("folder:own", "npz:own.npz")
+    assert str(tmp_path) not in json.dumps(result.to_json())
+    assert str(tmp_path) not in json.dumps([event.to_json() for event in told])
 
 
 def test_an_npz_gives_the_result_of_its_arrays(tmp_path: Path) -> None:
     write_npz(tmp_path / "own.npz", blobs())
     name = f"npz:{tmp_path / 'own.npz'}"
-    from_file = run(prepare(compose(ready(blobs()).config.model_dump(), {"data": {"name": name}}))).data
-    in_memory = run(ready(blobs())).data
+    from_file = run(prepare(compose(ready(blobs()).config.model_dump(), {"data": {"name": name}}))).to_json()
+    in_memory = run(ready(blobs())).to_json()
     assert timeless(from_file["phases"]) == timeless(in_memory["phases"])

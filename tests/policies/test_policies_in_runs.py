@@ -1,4 +1,4 @@
-"""Runs with policies from files and agents: found again from anywhere, refused when changed, honest about classes."""
+"""Runs with learned policies and agents: how a policy is found again, what is refused, what results say of it."""
 
 import json
 from dataclasses import replace
@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factories import VECTORS, blobs, ready, write_npz
 from remem.errors import InputError
+from remem.events import Event
+from remem.methods.loop import EpochEnded
 from remem.policies.agent import AgentPolicy
 from remem.policies.files import save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.rmm import TwoLevelPolicy
 from remem.runs.build import Prepared, prepare
 from remem.runs.config import compose
-from remem.runs.run import run_or_resume, read_config, resume_in_folder, run_in_folder
-from remem.runs.run import public_facts, run
-from factories import VECTORS, blobs, ready, write_npz
+from remem.runs.run import public_facts, read_config, resume_in_folder, run, run_in_folder, run_or_resume
 
 SOURCE = {"kind": "phase0", "data": "blobs", "classes": ["0", "1"], "order": "natural", "phases": [2], "budget": 40}
 PROVENANCE: dict[str, Any] = {
@@ -45,14 +46,14 @@ def on_disk(tmp_path: Path, **settings: Any) -> Prepared:
 
 
 def test_a_policy_folder_drives_a_run_as_its_share_does(folder: Path) -> None:
-    result = run(ready(blobs(), {"policy": "learned"})).data
-    plain = run(ready(blobs(), {"policy": "fixed-0.6"})).data
-    assert [phase["held_per_class"] for phase in result["phases"]] == [p["held_per_class"] for p in plain["phases"]]
-    assert result["average_accuracy"] == plain["average_accuracy"]
-    assert result["config"]["policy"] == "learned"
-    assert result["policy"] == json.loads((folder / "policy.json").read_text())
-    assert (result["oracle"], result["policy_saw_classes"]) == (False, False)
-    assert str(folder.parent) not in json.dumps(result)
+    result = run(ready(blobs(), {"policy": "learned"}))
+    plain = run(ready(blobs(), {"policy": "fixed-0.6"}))
+    assert [phase.held_per_class for phase in result.phases] == [phase.held_per_class for phase in plain.phases]
+    assert result.average_accuracy == plain.average_accuracy
+    assert (result.config["policy"], result.policy_name) == ("learned", "learned")
+    assert result.policy == json.loads((folder / "policy.json").read_text())
+    assert (result.oracle, result.policy_saw_classes) == (False, False)
+    assert str(folder.parent) not in json.dumps(result.to_json())
 
 
 def test_settings_find_the_policy_again_and_know_its_content(folder: Path) -> None:
@@ -71,8 +72,8 @@ def test_a_run_is_resumed_from_any_folder_but_not_with_another_policy(
     class PowerCut(Exception):
         pass
 
-    def cut(event: dict[str, Any]) -> None:
-        if event["event"] == "epoch" and event["phase"] == 1:
+    def cut(event: Event) -> None:
+        if isinstance(event, EpochEnded) and event.phase == 1:
             raise PowerCut
 
     out = tmp_path / "out"
@@ -91,22 +92,23 @@ def test_a_run_is_resumed_from_any_folder_but_not_with_another_policy(
         (folder / name).write_bytes(content)
     result = resume_in_folder(out)
     assert result.complete
-    assert result.phases[2].action["old_share"] == 0.6
+    assert result.phases[2].action is not None
+    assert result.phases[2].action.old_share == 0.6
     assert read_config(out)[0].policy == str(folder)
 
 
-def test_sampled_actions_hang_on_the_seed(tmp_path: Path) -> None:
+def test_sampled_actions_depend_on_the_seed(tmp_path: Path) -> None:
     save_policy(tmp_path / "open", TwoLevelPolicy(), {**PROVENANCE, "source": None})
     memory = {"budget": 60, "exemplars": 20}
 
     def actions(seed: int, **more: Any) -> list[Any]:
         layer = {"policy": str(tmp_path / "open"), "seed": seed, "memory": memory, "train": {"epochs": 1}, **more}
-        return [phase["action"] for phase in run(ready(blobs(), layer)).data["phases"]]
+        return [phase.action for phase in run(ready(blobs(), layer)).phases]
 
     first = actions(0, sample_actions=True)
     assert first == actions(0, sample_actions=True)
     assert first == actions(0, policy="random")  # what has learned nothing draws at random
-    assert len({json.dumps(actions(seed, sample_actions=True)) for seed in range(4)}) > 1
+    assert len({repr(actions(seed, sample_actions=True)) for seed in range(4)}) > 1
     assert actions(0) == actions(1)
     with pytest.raises(InputError, match="sample_actions: true given, but policy 'static' has no probabilities"):
         ready(blobs(), {"sample_actions": True})
@@ -122,22 +124,22 @@ def test_sampled_actions_hang_on_the_seed(tmp_path: Path) -> None:
         ({"classes": ["5"], "data": "npz:blobs"}, False),
     ],
 )
-def test_policies_that_saw_classes_which_come_later_say_so(change: dict[str, Any], saw: bool, tmp_path: Path) -> None:
+def test_results_say_whether_the_policy_saw_classes_that_arrive_later(change: dict[str, Any], saw: bool, tmp_path: Path) -> None:
     save_policy(tmp_path / "x", TwoLevelPolicy(), {**PROVENANCE, "source": SOURCE | change})
     prepared = ready(blobs(), {"policy": str(tmp_path / "x")})
-    assert public_facts(prepared)["policy_saw_classes"] is saw
-    assert public_facts(ready(blobs(), {"policy": "fixed-0.6"}))["policy_saw_classes"] is False
+    assert public_facts(prepared).policy_saw_classes is saw
+    assert public_facts(ready(blobs(), {"policy": "fixed-0.6"})).policy_saw_classes is False
 
 
 def test_own_files_are_compared_by_their_public_name(tmp_path: Path) -> None:
     source = {**SOURCE, "data": "npz:own.npz", "classes": ["4"]}
     save_policy(tmp_path / "x", Fixed(5), {**PROVENANCE, "source": source})
-    assert public_facts(on_disk(tmp_path, policy=str(tmp_path / "x")))["policy_saw_classes"] is True
+    assert public_facts(on_disk(tmp_path, policy=str(tmp_path / "x"))).policy_saw_classes is True
 
 
-def test_oracles_say_so_in_the_result(tmp_path: Path) -> None:
+def test_results_say_whether_the_policy_is_an_oracle(tmp_path: Path) -> None:
     save_policy(tmp_path / "x", Fixed(5), {**PROVENANCE, "oracle": True, "source": {**SOURCE, "kind": "target"}})
-    assert public_facts(ready(blobs(), {"policy": str(tmp_path / "x")}))["oracle"] is True
+    assert public_facts(ready(blobs(), {"policy": str(tmp_path / "x")})).oracle is True
 
 
 def test_an_agent_drives_a_run() -> None:
@@ -145,11 +147,11 @@ def test_an_agent_drives_a_run() -> None:
     agent = AgentPolicy(lambda _: (np.array([6, 2]), None), "ppo", source={**SOURCE, "classes": ["2"]})
     plain = ready(blobs())
     prepared = prepare(plain.config, scenario=plain.scenario, policy=agent)
-    result = run(prepared).data
-    assert [phase["action"]["old_share"] for phase in result["phases"][1:]] == [0.7, 0.7]
-    assert [phase["action"]["level2"] for phase in result["phases"][1:]] == [0.3, 0.3]
-    assert (result["config"]["policy"], result["policy"]["name"]) == ("own:ppo", "ppo")
-    assert result["policy_saw_classes"] is True
+    result = run(prepared)
+    actions = [phase.action for phase in result.phases[1:] if phase.action is not None]
+    assert [(action.old_share, action.level2) for action in actions] == [(0.7, 0.3), (0.7, 0.3)]
+    assert (result.config["policy"], result.policy["name"]) == ("own:ppo", "ppo")
+    assert result.policy_saw_classes is True
     sampling = plain.config.model_copy(update={"sample_actions": True})
     with pytest.raises(InputError, match="policy 'ppo' has no probabilities"):
         prepare(sampling, scenario=plain.scenario, policy=agent)

@@ -1,0 +1,31 @@
+"""Plain output: lines, durations and percentages as all commands write them."""
+
+import os
+from typing import Any
+
+from rich.console import Console
+
+PLAIN: Any = {"add_completion": False, "rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
+"""Arguments of every typer app."""
+
+
+def say(console: Console, *lines: str) -> None:
+    """Prints lines as they are: no markup, no colours, no wrapping."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """75 -> '1:15', 3700 -> '1:01:40'."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def is_follower() -> bool:
+    """Whether another process of the same run talks to the user; Fabric starts one process per device."""
+    return any(os.environ.get(name, "0") != "0" for name in ("LOCAL_RANK", "NODE_RANK"))

@@ -1,0 +1,67 @@
+"""The kinds of work that a folder can hold, told apart by their settings files: how to resume each after Ctrl-C.
+
+Ctrl-C may come while torch is being imported, so nothing here imports it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from remem.cli.console import is_follower
+
+
+@dataclass(frozen=True)
+class FolderWork:
+    """A kind of work as users see it."""
+
+    name: str
+    settings_file: str
+    resume: str  # import path of the function that resumes it
+    stopped: Callable[[Path], str]  # how far it got, for the line after Ctrl-C
+
+    @contextmanager
+    def interruptible(self, out: Path) -> Iterator[None]:
+        """Turns Ctrl-C into one line that says what is kept and how to go on, and exit code 1."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not is_follower():
+                typer.echo(self._last_words(out), err=True)
+            raise typer.Exit(1) from None
+
+    def _last_words(self, out: Path) -> str:
+        if not (out / self.settings_file).exists():
+            return f"stopped before the {self.name} began; nothing was written"
+        return f"stopped {self.stopped(out)} go on with `remem resume {out}`"
+
+
+def _run(out: Path) -> str:
+    result = out / "result.json"
+    done = len(json.loads(result.read_text(encoding="utf-8"))["phases"]) if result.exists() else 0
+    return f"after phase {done - 1};" if done else "in phase 0;"
+
+
+def _learning(out: Path) -> str:
+    log = out / "log.jsonl"
+    done = len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
+    where = f"after epoch {done}" if done else "in the first epoch"
+    return f"{where}; every reward so far is kept,"
+
+
+def _study(out: Path) -> str:
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "runs").glob("*/result.json")]
+    return f"with {sum(result['status'] == 'complete' for result in results)} runs complete;"
+
+
+RUN = FolderWork("run", "config.json", "remem.cli.run:resume_run", _run)
+LEARNING = FolderWork("learning", "learning.json", "remem.cli.learn_policy:resume_learning", _learning)
+STUDY = FolderWork("study", "study.json", "remem.cli.study:resume_study", _study)
+
+
+def work_in(folder: Path) -> FolderWork:
+    """What a folder holds; reading a folder that holds nothing as a run explains what is missing."""
+    return next((work for work in (STUDY, LEARNING) if (folder / work.settings_file).is_file()), RUN)
