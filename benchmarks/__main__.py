@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from benchmarks import accuracy, decoding, herding, pictures, step, table, tried, whole_runs, workers
 from benchmarks.table import Row
-from remem.runs.build import limit_threads
+from remem.runs.devices import limit_threads
 from remem.runs.heap import keep_freed_memory
 
 PARTS: dict[str, Callable[[], list[Row]]] = {

@@ -22,7 +22,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from remem.nets.settings import NetSettings
 from remem.nets.settings import HeadSettings
 from remem.nets.network import Network, build_network
-from remem.runs.build import Prepared, prepare
+from remem.runs.prepared import Prepared
+from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.estimate import Trial, estimate_seconds, try_out
 from remem.runs.dry_run import plan

@@ -23,7 +23,9 @@ from remem.data.augment import augment, plan_for
 from remem.evaluation import metrics
 from remem.methods.learner import Learner
 from remem.methods.loop import Report
-from remem.runs.build import Prepared, limit_threads, network_builder, open_episode, open_fabric, prepare
+from remem.runs.prepared import Prepared
+from remem.runs.build import network_builder, open_episode, prepare
+from remem.runs.devices import limit_threads, open_fabric
 from remem.runs.config import compose
 from remem.events import ignore
 from remem.types import Samples

@@ -18,7 +18,7 @@ from remem.nets.blocks import Block
 from remem.nets.settings import NetSettings
 from remem.nets.settings import HeadSettings
 from remem.nets.network import Network, build_network
-from remem.runs.build import has_bf16
+from remem.runs.devices import has_bf16
 from remem.runs.heap import keep_freed_memory
 
 OLD, NEW, SIDE = 50, 10, 32

@@ -10,13 +10,16 @@ import torch
 from PIL import Image
 
 from remem.data.arrays import from_arrays
+from remem.data.preprocessing import Preprocessing
 from remem.data.scenario import build_scenario
-from remem.data.source import Dataset, Preprocessing
+from remem.data.source import Dataset
 from remem.episode import Episode
-from remem.runs.build import Prepared, open_episode, open_fabric, prepare
-from remem.runs.config import compose
-from remem.runs.results import PhaseRecord
 from remem.events import ignore
+from remem.runs.build import open_episode, prepare
+from remem.runs.config import compose
+from remem.runs.devices import open_fabric
+from remem.runs.prepared import Prepared
+from remem.runs.results import PhaseRecord
 from remem.types import Phase, PhaseResult
 
 NO_REPLAY = {"method": {"name": "finetune", "replay": False}}

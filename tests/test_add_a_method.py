@@ -14,7 +14,7 @@ from factories import blobs
 from remem.api import run, scenario
 from remem.cli.main import main
 from remem.events import Event
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.methods.table import METHODS
 from remem.runs.config import compose
 from remem.runs.presets import read_toml

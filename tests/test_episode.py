@@ -17,7 +17,7 @@ from remem.errors import NotHeldError
 from remem.memory.allocation import allocate, decide
 from remem.memory.store import Memory
 from remem.methods.learner import Learner
-from remem.runs.build import Prepared
+from remem.runs.prepared import Prepared
 from remem.types import EMPTY, Group, IntArray, Phase, PhaseResult, Samples, Values
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from factories import timeless
 from remem.events import Event, ignore
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.parallel.pool import open_pool
 from remem.policies.table import resolve_policy
 from remem.rl.events import NodesTrained, PolicyUpdated

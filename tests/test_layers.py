@@ -1,49 +1,56 @@
-"""The import table of the architecture, the length of functions and the first line of modules, read off the source."""
+"""The architecture, read off the source: imports, chains, sizes of modules and functions, first lines."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 import remem
 
 SOURCE = Path(remem.__file__).parent
 
-FOUNDATION = {"types", "registry", "seeding", "errors", "settings", "threads"}
-SIBLINGS = {"data", "memory", "selection", "nets", "evaluation"}
-LEARNING = FOUNDATION | SIBLINGS | {"methods"}
-ACTING = LEARNING | {"episode", "policies"}
-RUNNING = ACTING | {"rl", "runs", "conf"}
-TABLE: dict[str, set[str]] = {
-    "remem": FOUNDATION,  # the package itself: whatever is above loads on first use
+FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
+SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
+STORED = FOUNDATION | {"storage"}
+LEARNING = STORED | SIBLINGS | {"methods"}
+RUNNING = LEARNING | {"episode", "parallel", "conf", "runs"}
+STUDYING = RUNNING | {"rl", "studies"}
+TABLE: dict[str, set[str]] = {  # package or module -> what it may import besides itself
+    "remem": FOUNDATION,  # the package itself: everything else is imported on first use
     **dict.fromkeys(FOUNDATION, FOUNDATION),
-    **{room: FOUNDATION | {room} for room in SIBLINGS},
-    "policies": FOUNDATION | {"policies"},
+    "storage": FOUNDATION,
+    "parallel": FOUNDATION,
+    **dict.fromkeys(SIBLINGS, STORED),
     "methods": LEARNING,
-    "episode": LEARNING | {"episode"},
-    "rl": ACTING | {"rl"},
+    "episode": LEARNING,
     "conf": set(),
     "runs": RUNNING,
-    "report": RUNNING | {"report"},
-    "estimator": RUNNING | {"estimator"},
-    "api": RUNNING | {"api"},
-    "cli": RUNNING | {"report", "estimator", "api", "cli"},
+    "rl": RUNNING,
+    "studies": RUNNING | {"rl"},
+    "report": STUDYING,
+    "api": STUDYING,
+    "cli": STUDYING | {"report", "api"},
     "__main__": {"cli"},
 }
-WITHOUT_TORCH = FOUNDATION | {"memory", "selection", "evaluation"}
-HOMES = {  # the only places, as rooms or files, that may import these
-    "lightning_fabric": {"methods", "runs"},
+WITHOUT_TORCH = FOUNDATION | {"memory", "selection", "evaluation", "parallel", "studies"}
+HOMES = {  # the only places, packages or files, that may import these
+    "lightning_fabric": {"methods", "runs", "rl"},
     "matplotlib": {"report", "data/glyphs.py"},
     "plotly": {"report"},
     "gymnasium": {"rl/env.py", "__init__.py"},
-    "ray": {"runs/ray.py"},
+    "ray": {"parallel/ray.py"},
     "typer": {"cli"},
     "rich": {"cli"},
+    "safetensors": {"storage", "policies"},
 }
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400
+MOST_PARAMETERS = 7
+LONGEST_CHAIN = 12  # modules, from one that nothing imports down to one that imports nothing
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     """The first folder or module name below the package; `remem` for the package's own __init__."""
     first = path.parts[0]
     return "remem" if first == "__init__.py" else first.removesuffix(".py")
@@ -72,9 +79,9 @@ def breaches(source: Path) -> list[str]:
 
 
 def _imports(path: Path, tree: ast.Module) -> Iterator[str]:
-    room = room_of(path)
-    if room not in TABLE:
-        yield f"the room '{room}' is not in the table"
+    package = package_of(path)
+    if package not in TABLE:
+        yield f"the package '{package}' is not in the table"
         return
     for name in imported(tree):
         top, _, rest = name.partition(".")
@@ -82,11 +89,11 @@ def _imports(path: Path, tree: ast.Module) -> Iterator[str]:
             yield f"relative import {name}"
         elif top == "remem":
             wanted = rest.partition(".")[0]
-            if wanted in TABLE and wanted != room and wanted not in TABLE[room]:
-                yield f"{room} may not import {wanted}"
-        elif top == "torch" and room in WITHOUT_TORCH:
-            yield f"{room} may not import torch"
-        elif top in HOMES and not {room, path.as_posix()} & HOMES[top]:
+            if wanted in TABLE and wanted != package and wanted not in TABLE[package]:
+                yield f"{package} may not import {wanted}"
+        elif top == "torch" and package in WITHOUT_TORCH:
+            yield f"{package} may not import torch"
+        elif top in HOMES and not {package, path.as_posix()} & HOMES[top]:
             yield f"{top} is imported outside {', '.join(sorted(HOMES[top]))}"
 
 
@@ -100,50 +107,137 @@ def _shape(tree: ast.Module, lines: int) -> Iterator[str]:
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > LONGEST_FUNCTION:
                 yield f"{node.name} has {length} lines"
+            if (count := _parameters(node.args)) > MOST_PARAMETERS:
+                yield f"{node.name} has {count} parameters"
+
+
+def _parameters(arguments: ast.arguments) -> int:
+    named = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return len([name for name in named if name not in ("self", "cls")]) + sum(
+        star is not None for star in (arguments.vararg, arguments.kwarg)
+    )
+
+
+def import_graph(source: Path) -> dict[str, set[str]]:
+    """Modules of the package -> modules of the package that they import, inside functions too, but not for types."""
+    modules = {_module(file, source): ast.parse(file.read_text(encoding="utf-8")) for file in source.rglob("*.py")}
+    graph: dict[str, set[str]] = {}
+    for module, tree in modules.items():
+        hidden = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for inner in ast.walk(node)
+        }
+        visible = ast.Module([node for node in ast.walk(tree) if _is_import(node) and id(node) not in hidden], [])
+        names = set(imported(visible))
+        names |= {name.rpartition(".")[0] for name in names}
+        graph[module] = {name for name in names if name in modules} - {module, "remem"}
+    return graph
+
+
+def _is_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _module(file: Path, source: Path) -> str:
+    parts = ("remem", *file.relative_to(source).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def longest_chain(graph: Mapping[str, set[str]]) -> list[str]:
+    """The longest chain of imports; a cycle is an error that shows it."""
+    chains: dict[str, list[str]] = {}
+
+    def chain(module: str, path: tuple[str, ...]) -> list[str]:
+        if module in path:
+            raise AssertionError(f"cycle: {' -> '.join((*path[path.index(module) :], module))}")
+        if module not in chains:
+            below = [chain(name, (*path, module)) for name in sorted(graph[module])]
+            chains[module] = [module, *max(below, key=len, default=[])]
+        return chains[module]
+
+    return max((chain(module, ()) for module in sorted(graph)), key=len)
 
 
 def test_the_package_keeps_every_rule() -> None:
     assert breaches(SOURCE) == []
 
 
+def test_import_chains_are_short_and_never_circular() -> None:
+    chain = longest_chain(import_graph(SOURCE))
+    assert len(chain) <= LONGEST_CHAIN, " -> ".join(chain)
+
+
 def test_every_source_file_is_read() -> None:
-    """The walk must not silently miss the package: it sees at least the rooms of the foundation and the siblings."""
-    rooms = {room_of(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py")}
-    assert rooms >= FOUNDATION | SIBLINGS | {"remem", "methods", "episode", "policies", "runs"}
+    """The walk must not silently miss the package: it sees at least the foundation and its neighbours."""
+    packages = {package_of(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py")}
+    assert packages >= FOUNDATION | SIBLINGS | {"remem", "storage", "parallel", "methods", "runs", "rl", "studies"}
+    assert len(import_graph(SOURCE)["remem.rl.learn"]) > 10
+
+
+def write(root: Path, made: Mapping[str, str]) -> None:
+    for name, text in made.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
 
 
 def test_breaches_are_found(tmp_path: Path) -> None:
-    made = {
-        "types.py": '"""Values."""\nimport torch\n',
-        "data/__init__.py": '"""Data."""\n',
-        "data/bank.py": '"""Rows."""\nfrom remem.memory.store import Memory\n',
-        "memory/store.py": '"""Store."""\ndef f():\n    import torch.nn\n',
-        "policies/static.py": '"""Static."""\nfrom remem import data\n',
-        "nets/mlp.py": '"""Net."""\nimport torch\nfrom . import heads\n',
-        "methods/loop.py": '"""Loop."""\nimport remem.episode\nimport lightning_fabric\n',
-        "episode.py": '"""Episode."""\nfrom lightning_fabric import Fabric\n',
-        "runs/plain.py": "x = 1\n",
-        "report/page.py": '"""Page."""\nimport matplotlib.pyplot\nfrom remem.cli.main import main\n',
-        "cli/main.py": '"""Command."""\nimport matplotlib\nfrom remem.report.page import page\n',
-        "shed/tool.py": '"""Tool."""\n',
-        "seeding.py": '"""Long."""\ndef long():\n' + "    x = 1\n" * 60,
-        "registry.py": '"""Longer."""\n' + "x = 1\n" * 400,
-    }
-    for name, text in made.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    many = ", ".join("abcdefgh")
+    write(
+        tmp_path,
+        {
+            "types.py": '"""Values."""\nimport torch\n',
+            "data/__init__.py": '"""Data."""\n',
+            "data/bank.py": '"""Rows."""\nfrom remem.memory.store import Memory\n',
+            "memory/store.py": '"""Store."""\ndef f():\n    import torch.nn\n',
+            "policies/static.py": '"""Static."""\nfrom remem import data\n',
+            "nets/mlp.py": '"""Net."""\nimport torch\nfrom . import heads\n',
+            "methods/loop.py": '"""Loop."""\nimport remem.episode\nimport lightning_fabric\n',
+            "episode.py": '"""Episode."""\nfrom lightning_fabric import Fabric\n',
+            "parallel/pool.py": '"""Pool."""\nfrom remem.runs.run import run\n',
+            "runs/plain.py": "x = 1\n",
+            "runs/up.py": '"""Up."""\ndef f():\n    from remem.rl.trainer import PolicyTrainer\n',
+            "rl/many.py": f'"""Many."""\nclass A:\n    def g(self, {many[:-3]}): ...\n    def f(self, {many}): ...\n',
+            "report/page.py": '"""Page."""\nimport matplotlib.pyplot\nfrom remem.cli.main import main\n',
+            "cli/main.py": '"""Command."""\nimport matplotlib\nfrom remem.report.page import page\n',
+            "shed/tool.py": '"""Tool."""\n',
+            "seeding.py": '"""Long."""\ndef long():\n' + "    x = 1\n" * 60,
+            "registry.py": '"""Longer."""\n' + "x = 1\n" * 400,
+        },
+    )
     assert breaches(tmp_path) == [
         "cli/main.py: matplotlib is imported outside data/glyphs.py, report",
         "data/bank.py: data may not import memory",
-        "episode.py: lightning_fabric is imported outside methods, runs",
+        "episode.py: lightning_fabric is imported outside methods, rl, runs",
         "memory/store.py: memory may not import torch",
         "methods/loop.py: methods may not import episode",
         "nets/mlp.py: relative import .heads",
+        "parallel/pool.py: parallel may not import runs",
         "policies/static.py: policies may not import data",
         "registry.py: 401 lines",
         "report/page.py: report may not import cli",
+        "rl/many.py: f has 8 parameters",
         "runs/plain.py: the first line does not say what the module is",
+        "runs/up.py: runs may not import rl",
         "seeding.py: long has 61 lines",
-        "shed/tool.py: the room 'shed' is not in the table",
+        "shed/tool.py: the package 'shed' is not in the table",
         "types.py: types may not import torch",
     ]
+
+
+def test_chains_and_cycles_are_found(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "a.py": "from remem.b import x\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import remem.d\n",
+            "b.py": "def f():\n    import remem.c\n",
+            "c.py": "import json\n",
+            "d.py": "import remem.c\n",
+        },
+    )
+    graph = import_graph(tmp_path)
+    assert graph == {"remem.a": {"remem.b"}, "remem.b": {"remem.c"}, "remem.c": set(), "remem.d": {"remem.c"}}
+    assert longest_chain(graph) == ["remem.a", "remem.b", "remem.c"]
+    with pytest.raises(AssertionError, match="cycle: remem.b -> remem.c -> remem.b"):
+        longest_chain({**graph, "remem.c": {"remem.b"}})

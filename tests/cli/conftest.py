@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from remem.cli.main import main
 from factories import blobs
+from remem.cli.main import main
 
 TINY = ("--set", "train.epochs=1", "--set", "finetune.epochs=0", "--set", "net.hidden=[8]", "--phases", "2")
 

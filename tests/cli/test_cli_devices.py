@@ -3,9 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ import torch
 from safetensors.torch import load_file
 
 from cli.conftest import Command
+from cli.processes import LIMIT, Interrupt, run_command, wait_until_gone
+
+pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="remem refuses more processes than cores")
 
 SETTINGS = {
     "net.hidden": "[16]",
-    "net.batch_norm": "false",  # it would see halves of a batch
-    "train.batch_size": "11",  # of 46 samples: the last two are shared as one and one
-    "train.precision": "fp32",  # rounding to bf16 would hide what 1e-5 is to show
-    "train.lr": "0.02",  # at ten times these rates losses jump, and so does what rounding makes of them
+    "net.batch_norm": "false",  # its statistics are those of half a batch
+    "train.batch_size": "11",  # of 46 samples: the last two are divided into one and one
+    "train.precision": "fp32",  # bf16 would hide differences of 1e-5
+    "train.lr": "0.02",  # at ten times these rates losses jump, and rounding errors grow with them
     "train.lr_later": "0.02",
     "train.epochs": "3",
     "finetune.epochs": "2",
@@ -30,13 +34,15 @@ SET = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={va
 FLAGS = ["--phases", "2", "--budget", "46", "--policy", "fixed-0.6", "--quiet", *SET]
 TWO = ["--devices", "2", "--strategy", "ddp"]
 
-# A shell that starts tests in the background lets them ignore Ctrl-C; the command must not inherit that.
-PROGRAM = """
-import signal
-from remem.cli.main import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-main()
-"""
+
+@pytest.fixture(autouse=True)
+def reserved_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A port for the two processes. It stays bound, so that no other test gets it; they may still listen on it."""
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MASTER_PORT", str(reserved.getsockname()[1]))
+        yield
 
 
 def predictions(folder: Path) -> dict[str, list[Any]]:
@@ -49,7 +55,7 @@ def test_two_processes_learn_what_one_learns(method: str, vectors: str, tmp_path
     """Gradients are summed in another order, so weights agree to 1e-5 and not bit for bit."""
     flags = ["run", "--dataset", vectors, "--method", method, *FLAGS, "--out"]
     command = [sys.executable, "-m", "remem", *flags, str(tmp_path / "two"), *TWO]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert remem(*flags, tmp_path / "one").code == 0
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
@@ -66,22 +72,13 @@ def test_two_processes_learn_what_one_learns(method: str, vectors: str, tmp_path
         [json.loads(line).get("loss") for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
         for name in ("one", "two")
     ]
-    for alone, shared in zip(*losses, strict=True):  # what is logged is the loss of whole batches
+    for alone, shared in zip(*losses, strict=True):  # losses of whole batches are logged
         assert shared == (None if alone is None else pytest.approx(alone, rel=1e-4, abs=1e-5))
 
 
 def test_ctrl_c_is_said_once(vectors: str, tmp_path: Path) -> None:
-    script, out = tmp_path / "program.py", tmp_path / "run"
-    script.write_text(PROGRAM)
-    flags = [*FLAGS, "--set", "train.epochs=2000"]
-    command = [sys.executable, str(script), "run", "--dataset", vectors, *flags, *TWO, "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 500
-    while not (out / "log.jsonl").exists() or not (out / "log.jsonl").read_text():
-        assert process.poll() is None, "the run ended by itself"
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes at once
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert said == f"stopped in phase 0; go on with `remem resume {out}`\n"
+    out, interrupt = tmp_path / "run", Interrupt(signal.SIGINT, "EpochEnded", group=True)
+    ended = run_command(tmp_path / "mark", interrupt, "run", "--dataset", vectors, *FLAGS, *TWO, "--out", out)
+    assert (ended.code, ended.err) == (1, f"stopped in phase 0; go on with `remem resume {out}`\n")
+    assert len(ended.children) == 1
+    wait_until_gone(ended.children)

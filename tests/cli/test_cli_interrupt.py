@@ -1,61 +1,43 @@
-"""A run that is killed or stopped in the middle of a phase, and goes on."""
+"""A run that is killed or stopped in the middle of a phase, and resumed."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import Command
-from remem.cli.main import main
+from cli.processes import Ended, Interrupt, run_command
 from factories import timeless
-
-# Enough epochs for phases of half a second and more: time to be stopped in the middle of one.
-FLAGS = ("--phases", "2", "--budget", "40", "--set", "train.epochs=60", "--set", "train.batch_size=8")
-
-# A shell that starts tests in the background lets them ignore Ctrl-C; the command must not inherit that.
-PROGRAM = """
-import signal
 from remem.cli.main import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-main()
-"""
+
+FLAGS = ("--phases", "2", "--budget", "40", "--set", "train.epochs=3", "--set", "train.batch_size=8")
+
+Stopped = dict[int, tuple[Ended, Path]]
 
 
 @pytest.fixture(scope="module")
-def begun(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[int, str, Path]]:
-    """By signal: exit code, what was said, and the folder of a run that got the signal in phase 1."""
-    ended = {}
+def stopped(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """By signal: how the process ended that got it after the first epoch of phase 1, and the folder of its run."""
+    ended: Stopped = {}
     for number in (signal.SIGKILL, signal.SIGINT):
-        out = tmp_path_factory.mktemp("stopped") / "run"
-        command = [sys.executable, "-c", PROGRAM, "run", "--dataset", vectors, *FLAGS, "--out", str(out)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        wait_for_phase_1(out / "log.jsonl", process)
-        os.kill(process.pid, number)
-        _, said = process.communicate(timeout=60)
-        ended[int(number)] = (process.returncode, said, out)
+        folder = tmp_path_factory.mktemp("stopped")
+        out, interrupt = folder / "run", Interrupt(number, "EpochEnded", phase=1)
+        ended[number] = run_command(folder / "mark", interrupt, "run", "--dataset", vectors, *FLAGS, "--out", out), out
     return ended
-
-
-def wait_for_phase_1(log: Path, process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
-    while not (log.exists() and '"phase": 1' in log.read_text()):
-        assert process.poll() is None, "the run ended before phase 1"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def result_of(out: Path) -> Any:
     return timeless(json.loads((out / "result.json").read_text()))
 
 
+def log_of(out: Path) -> list[Any]:
+    return [timeless(json.loads(line)) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
 @pytest.fixture(scope="module")
-def untouched(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run, never stopped."""
     out = tmp_path_factory.mktemp("whole") / "run"
     with pytest.raises(SystemExit, match="0"):
@@ -63,20 +45,29 @@ def untouched(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_ctrl_c_says_how_to_go_on(begun: dict[int, tuple[int, str, Path]]) -> None:
-    code, said, out = begun[signal.SIGINT]
-    assert code == 1
-    assert said == f"stopped after phase 0; go on with `remem resume {out}`\n"
+def test_ctrl_c_says_how_to_go_on(stopped: Stopped) -> None:
+    ended, out = stopped[signal.SIGINT]
+    assert (ended.code, ended.err) == (1, f"stopped after phase 0; go on with `remem resume {out}`\n")
+    assert stopped[signal.SIGKILL][0].code == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_resumed_run_equals_one_that_was_never_stopped(
-    number: int, begun: dict[int, tuple[int, str, Path]], untouched: Path, remem: Command
+    number: int, stopped: Stopped, whole: Path, remem: Command
 ) -> None:
-    out = begun[number][2]
+    out = stopped[number][1]
     assert result_of(out)["status"] == "running"
     assert len(result_of(out)["phases"]) == 1
+    assert log_of(out)[-1]["phase"] == 1  # in the middle of it
     assert remem("resume", out, "--quiet").code == 0
-    assert result_of(out) == result_of(untouched)
-    whole, resumed = ((folder / "log.jsonl").read_text().splitlines() for folder in (untouched, out))
-    assert [timeless(json.loads(line)) for line in whole] == [timeless(json.loads(line)) for line in resumed]
+    assert result_of(out) == result_of(whole)
+    assert log_of(out) == log_of(whole)
+
+
+def test_ctrl_c_before_anything_was_written(remem: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("remem.runs.build.prepare", interrupt)
+    said = remem("run", "--dataset", "digits", "--out", tmp_path / "run")
+    assert (said.code, said.err) == (1, "stopped before the run began; nothing was written\n")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cli.conftest import Command, Said
-from remem.runs.run import run_in_folder
-from remem.runs.model import load_model
 from factories import blobs, pictures, ready, write_folder
+from remem.runs.model import load_model
+from remem.runs.run import run_in_folder
 
 
 @pytest.fixture(scope="module")

@@ -1,27 +1,20 @@
 """`remem study` and what `remem resume` makes of its folder: words, mistakes, kills, Ctrl-C, Ray; equal studies."""
 
 import json
-import os
+import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import Command
+from cli.processes import LIMIT, Interrupt, alive, run_command, wait_until_gone
 from factories import timeless
-
-# A shell that starts tests in the background lets them ignore Ctrl-C; the command must not inherit that.
-PROGRAM = """
-import signal
 from remem.cli.main import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-main()
-"""
+
 STUDY = """
 [data]
 name = "{data}"
@@ -32,7 +25,7 @@ budget = 40
 [net]
 hidden = [8]
 [train]
-epochs = {epochs}
+epochs = 2
 batch_size = 8
 [finetune]
 epochs = 0
@@ -47,25 +40,16 @@ NAMES = ["static_seed-0", "fixed-0.6_seed-0", "static_seed-1", "fixed-0.6_seed-1
 @pytest.fixture(scope="module")
 def quick(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("studies") / "quick.toml"
-    path.write_text(STUDY.format(data=vectors, epochs=1))
+    path.write_text(STUDY.format(data=vectors))
     return path
 
 
 @pytest.fixture(scope="module")
-def slow(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Phases of half a second and more: time to be stopped in the middle of one."""
-    path = tmp_path_factory.mktemp("studies") / "slow.toml"
-    path.write_text(STUDY.format(data=vectors, epochs=60))
-    return path
-
-
-@pytest.fixture(scope="module")
-def whole(slow: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The slow study, never stopped, its runs one after another."""
+def whole(quick: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study, never stopped, its runs one after another."""
     out = tmp_path_factory.mktemp("whole") / "out"
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, "study", slow, "--workers", "1", "--quiet", "--out", out], check=True
-    )
+    with pytest.raises(SystemExit, match="0"):
+        main(["study", str(quick), "--workers", "1", "--quiet", "--out", str(out)])
     return out
 
 
@@ -77,35 +61,6 @@ def outcome(out: Path) -> dict[str, Any]:
         "summary": json.loads((out / "summary.json").read_text()),
         "table": (out / "summary.md").read_text(),
     }
-
-
-def begun(file: Path, out: Path, until: Callable[[], bool]) -> "subprocess.Popen[str]":
-    """A study in a process of its own, with two workers, that has come so far."""
-    command = [sys.executable, "-c", PROGRAM, "study", str(file), "--workers", "2", "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 240
-    while not until():
-        assert process.poll() is None, "the study ended too early"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return process
-
-
-def in_phase_1(out: Path) -> Callable[[], bool]:
-    logs = [out / "runs" / name / "log.jsonl" for name in NAMES]
-    return lambda: any(log.exists() and '"phase": 1' in log.read_text() for log in logs)
-
-
-def children(process: "subprocess.Popen[str]") -> list[int]:
-    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(pid) for pid in path.read_text().split()]
-
-
-def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_it_says_what_it_does_and_ends_with_a_table(remem: Command, quick: Path, tmp_path: Path) -> None:
@@ -142,7 +97,7 @@ def test_it_says_what_it_does_and_ends_with_a_table(remem: Command, quick: Path,
     changed = remem("study", quick, "--set", "study.seeds=[0]", "--out", out)
     assert (changed.code, changed.err) == (
         2,
-        f"error: {out}: study.seeds is [0], but this run began with [0, 1]; settings cannot change\n",
+        f"error: {out}: study.seeds is [0], but this study began with [0, 1]; settings cannot change\n",
     )
     refused = remem("run", "--dataset", "digits", "--out", out)
     assert (refused.code, refused.err) == (
@@ -189,43 +144,42 @@ def test_a_file_that_is_no_study(remem: Command, tmp_path: Path) -> None:
     )
 
 
-def test_a_killed_driver_leaves_a_study_that_goes_on(remem: Command, slow: Path, whole: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = begun(slow, out, in_phase_1(out))
-    workers = children(process)
-    process.kill()
-    process.communicate(timeout=60)
-    wait_until_gone(workers)
+def test_a_killed_driver_leaves_a_study_that_goes_on(remem: Command, quick: Path, whole: Path, tmp_path: Path) -> None:
+    out, interrupt = tmp_path / "out", Interrupt(signal.SIGKILL, "EpochEnded", phase=1)
+    ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)
+    assert ended.code == -signal.SIGKILL
+    assert ended.children
+    wait_until_gone(ended.children)
     assert not (out / "summary.json").exists()
     assert remem("resume", out, "--workers", 1, "--quiet").out == f"{out / 'summary.json'}\n"
     assert outcome(out) == outcome(whole)
 
 
-def test_a_killed_workers_run_is_done_again(slow: Path, whole: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = begun(slow, out, in_phase_1(out))
-    os.kill(children(process)[0], signal.SIGKILL)
-    _, said = process.communicate(timeout=240)
-    assert (process.returncode, said) == (0, "")
+def test_a_killed_workers_run_is_done_again(quick: Path, whole: Path, tmp_path: Path) -> None:
+    out, interrupt = tmp_path / "out", Interrupt(signal.SIGKILL, "EpochEnded", phase=1, role="worker")
+    ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)
+    assert (ended.code, ended.err) == (0, "")
     assert outcome(out) == outcome(whole)
 
 
-def test_ctrl_c_says_how_to_go_on(slow: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = begun(slow, out, in_phase_1(out))
-    workers = children(process)
-    os.kill(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert said.startswith("stopped with ")
-    assert said.endswith(f" runs complete; go on with `remem resume {out}`\n")
-    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+def test_ctrl_c_says_how_to_go_on(quick: Path, tmp_path: Path) -> None:
+    out, interrupt = tmp_path / "out", Interrupt(signal.SIGINT, "EpochEnded", phase=1)
+    ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)
+    assert ended.code == 1
+    done = re.fullmatch(
+        rf"stopped with (\d) runs complete; go on with `remem resume {re.escape(str(out))}`\n", ended.err
+    )
+    assert done, ended.err
+    results = [json.loads(path.read_text()) for path in out.glob("runs/*/result.json")]
+    assert int(done[1]) == sum(result["status"] == "complete" for result in results)
+    assert ended.children
+    assert not alive(ended.children)
 
 
-def test_ray_gives_the_same_study(slow: Path, whole: Path, tmp_path: Path) -> None:
+def test_ray_gives_the_same_study(quick: Path, whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-c", PROGRAM, "study", str(slow), "--ray", "local", "--workers", "2", "--out", str(out)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-m", "remem", "study", quick, "--ray", "local", "--workers", "2", "--out", out]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (process.returncode, process.stderr) == (0, "")
     assert "workers  2 Ray workers" in process.stdout
     assert outcome(out) == outcome(whole)

@@ -10,9 +10,9 @@ import pytest
 
 from cli.conftest import Command
 from remem.cli.demo import POLICIES, verdict
-from remem.parallel.pool import WorkerPool, Job, ignore
-from remem.runs.results import RunResult
+from remem.parallel.pool import Job, WorkerPool, ignore
 from remem.parallel.worker import JobHandler
+from remem.runs.results import RunResult
 
 TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
 

@@ -4,10 +4,9 @@ import io
 from typing import Any
 
 import pytest
-from rich.console import Console
-
 from remem.cli.progress import LineBoard, LiveBoard, clock, open_board
 from remem.cli.work import TEACHER_COST, Track, Work
+from rich.console import Console
 
 BEGIN: dict[str, Any] = {
     "event": "begin",

@@ -3,9 +3,8 @@
 import io
 from typing import Any
 
-from rich.console import Console
-
 from remem.cli.study_board import StudyBars, StudyBoard, StudyLines, open_study_board
+from rich.console import Console
 
 
 def outline(phases: int, done: int = 0) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import torch
 
 from factories import blobs, facts_of, opened, pictures, play, ready, same_tensors
 from remem.methods.table import METHODS
-from remem.runs.build import Prepared
+from remem.runs.prepared import Prepared
 
 ONE_BY_ONE = {"scenario": {"phases": 5, "base_classes": 1}, "train": {"epochs": 1}}
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from remem.data.augment import AugmentPlan, augment, plain, plan_for
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import AugmentSettings
-from remem.data.source import Preprocessing
 from remem.errors import InputError
 
 PHOTO = Preprocessing(mean=None, std=None, augment="crop", flip=True)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from remem.data.arrays import from_arrays
+from remem.data.preprocessing import Preprocessing
 from remem.data.scenario import Scenario, build_scenario, phase_sizes
 from remem.data.settings import ScenarioSettings
-from remem.data.source import ArraySource, Dataset, Preprocessing
+from remem.data.source import ArraySource, Dataset
 from remem.errors import InputError
 from remem.types import IntArray, Values
 

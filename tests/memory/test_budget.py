@@ -1,4 +1,4 @@
-"""Budgets: what is written, what it means in a phase, and what is refused."""
+"""budget.py: how budgets are written, what they mean in each phase, and what is refused."""
 
 import pytest
 from pydantic import ValidationError
@@ -30,7 +30,7 @@ CIFAR_ROW = 32 * 32 * 3
         (None, None),
     ],
 )
-def test_what_users_write(text: str | int | None, spec: BudgetSpec | None) -> None:
+def test_budgets_as_users_write_them(text: str | int | None, spec: BudgetSpec | None) -> None:
     assert parse_budget(text) == spec
 
 
@@ -42,7 +42,7 @@ def test_what_users_write(text: str | int | None, spec: BudgetSpec | None) -> No
         *("growing", "growing:", "growing:0", "growing:2.5", "shrinking:20"),
     ],
 )
-def test_other_text_is_refused_with_what_came_and_what_was_expected(text: str | int) -> None:
+def test_other_text_is_refused_and_the_message_says_what_was_given_and_expected(text: str | int) -> None:
     with pytest.raises(InputError, match="growing:20") as error:
         parse_budget(text)
     assert f"'{text}'" in str(error.value)
@@ -89,14 +89,14 @@ def test_a_growing_budget_is_checked_in_every_phase() -> None:
         resolve(BudgetSpec("growing", 1), None, [*fine, PhaseFacts(2, 1)], row_bytes=1)
 
 
-def test_exemplars_must_make_sense() -> None:
+def test_exemplars_must_be_positive_and_fit_the_kind_of_budget() -> None:
     with pytest.raises(InputError, match="exemplars: got 0"):
         resolve(None, 0, CIFAR[5], row_bytes=1)
     with pytest.raises(InputError, match="exemplars: got 2000, but growing:20"):
         resolve(BudgetSpec("growing", 20), 2000, CIFAR[5], row_bytes=1)
 
 
-def test_settings_keep_numbers_numbers() -> None:
+def test_settings_keep_numbers_as_numbers() -> None:
     settings = MemorySettings(budget=7000)
     assert type(settings.budget) is int
     assert MemorySettings(budget="growing:20").budget == "growing:20"
@@ -104,6 +104,6 @@ def test_settings_keep_numbers_numbers() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"budget": True}, {"budget": "many"}, {"exemplars": 0}, {"size": 3}, {"budget": 7.5}])
-def test_settings_refuse_what_they_cannot_mean(bad: dict[str, object]) -> None:
+def test_settings_refuse_wrong_types_and_unknown_names(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         MemorySettings.model_validate(bad)

@@ -1,4 +1,4 @@
-"""The store: the bound holds at every load, what was freed is gone, and states come back exactly."""
+"""store.py: the bound holds at every load, freed rows never come back, and states are restored exactly."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ def rows(*numbers: int) -> IntArray:
 
 
 class Doubler:
-    """A reader that only shows what was asked of it."""
+    """A reader whose output shows which rows were read."""
 
     def read(self, rows: IntArray) -> IntArray:
         return rows * 2
@@ -106,7 +106,7 @@ print(memory.total)
     assert third == "4"
 
 
-def test_what_was_freed_never_returns(memory: Memory) -> None:
+def test_freed_rows_never_come_back(memory: Memory) -> None:
     with pytest.raises(NotHeldError, match="row 20 was freed and is gone"):
         memory.load(2, rows(30, 20))
     with pytest.raises(NotHeldError, match="row 12 is held already"):
@@ -135,7 +135,7 @@ def test_old_classes_keep_their_ranking(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("quota", [-1, 4])
-def test_cut_refuses_quotas_that_cannot_be(memory: Memory, quota: int) -> None:
+def test_cut_refuses_impossible_quotas(memory: Memory, quota: int) -> None:
     with pytest.raises(ValueError, match=f"holds 3 rows, which cannot be cut to {quota}"):
         memory.cut({1: 1, 0: quota})
     assert memory.counts() == {0: 3, 1: 2}
@@ -154,7 +154,7 @@ def test_a_refined_row_takes_the_place_of_its_original(memory: Memory) -> None:
     assert memory.rows(0).tolist() == [12, 1000, 11]
 
 
-def test_the_view_gives_out_held_rows_only(memory: Memory) -> None:
+def test_the_view_reads_held_rows_only(memory: Memory) -> None:
     view = HeldView(memory, Doubler())
     assert view.read(rows(23, 10, 10)).tolist() == [46, 20, 20]
     assert view.read(rows()).tolist() == []
@@ -163,7 +163,7 @@ def test_the_view_gives_out_held_rows_only(memory: Memory) -> None:
             view.read(rows(10, missing, 22))
 
 
-def test_a_state_goes_on_exactly(memory: Memory) -> None:
+def test_a_restored_memory_continues_exactly(memory: Memory) -> None:
     memory.open(6)
     memory.load(2, rows(700))
     state = memory.state()
@@ -184,7 +184,7 @@ def test_a_state_goes_on_exactly(memory: Memory) -> None:
         assert one.cut({0: 2, 1: 1, 2: 1}).tolist() == [11, 21]
 
 
-def test_an_empty_state_goes_on_too() -> None:
+def test_an_empty_memory_can_be_restored() -> None:
     twin = Memory.from_state(Memory().state())
     assert (twin.total, twin.bound, twin.peak) == (0, None, 0)
     twin.load(0, rows(0, 5))

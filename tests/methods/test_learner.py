@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from factories import blobs, opened, pictures, play, ready, same_tensors
 from remem.action import Action
-from remem.data.source import Preprocessing
+from remem.data.preprocessing import Preprocessing
 from remem.episode import Episode
 from remem.events import Event
 from remem.methods import learner as module
 from remem.methods import loop
 from remem.methods.learner import measure
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.methods.stage import Stage
 from remem.nets.network import Network
-from remem.runs.build import open_episode, open_fabric
+from remem.runs.build import open_episode
+from remem.runs.devices import open_fabric
 from remem.types import Samples
 
 

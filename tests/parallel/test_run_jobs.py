@@ -9,7 +9,7 @@ import pytest
 from factories import VECTORS, blobs, timeless, write_npz
 from remem.errors import InputError
 from remem.events import Event, ignore
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.parallel.jobs import find_handler
 from remem.runs.config import compose
 from remem.runs.events import PhaseEvaluated, PhaseSize, PhaseStarted, RunStarted

@@ -1,4 +1,4 @@
-"""agent.py: what an agent of another library answers becomes an action that can be carried out."""
+"""agent.py: answers of agents of other libraries become actions that can be carried out."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,29 +11,17 @@ from numpy.typing import NDArray
 from remem.action import Action, State
 from remem.errors import InputError
 from remem.memory.allocation import decide
-from remem.policies.agent import AgentPolicy, nearest_reachable
+from remem.policies.agent import AgentPolicy
 
 FIRST = State(1, 10, 50, 0, 7000, 2000, 5000, (3, 4, 5, 6, 7, 8, 9), splits=True)
 LATER = State(3, 10, 70, 6, 7000, 2000, 5000, (3, 4, 5, 6, 7, 8, 9), splits=True)
 
 
-@pytest.mark.parametrize(
-    ("state", "wanted", "taken"),
-    [
-        (FIRST, 4, 4),
-        (FIRST, 1, 3),  # phase 1: the nearest feasible one
-        (replace(FIRST, feasible=(2, 4, 8)), 3, 2),  # a tie goes to the lower one
-        (replace(FIRST, feasible=(2, 4, 8)), 6, 4),
-        (LATER, 6, 6),
-        (LATER, 9, 7),  # later: at most a tenth away from the last one
-        (LATER, 1, 5),
-        (replace(LATER, feasible=(5, 7)), 6, 5),  # a tie again
-        (replace(LATER, feasible=(8, 9)), 9, 6),  # nothing can be reached: the old share
-        (replace(FIRST, feasible=()), 9, 0),
-    ],
-)
-def test_the_nearest_reachable_share(state: State, wanted: int, taken: int) -> None:
-    assert nearest_reachable(state, wanted) == taken
+def test_answers_become_the_nearest_action_that_the_state_allows() -> None:
+    agent = AgentPolicy(lambda _: np.array([8, 0]))
+    assert agent.act(FIRST) == Action(9, 1)
+    assert agent.act(LATER) == Action(7, 1)  # at most a tenth away from 0.6
+    assert agent.act(replace(LATER, feasible=(8, 9), splits=False)) == Action(6, 5)  # nothing can be reached
 
 
 @pytest.mark.parametrize(
@@ -49,7 +37,7 @@ def test_the_nearest_reachable_share(state: State, wanted: int, taken: int) -> N
     ],
     ids=repr,
 )
-def test_answers_in_every_form(answer: Any) -> None:
+def test_answers_are_read_in_every_form_that_libraries_use(answer: Any) -> None:
     seen: list[NDArray[np.float32]] = []
 
     def predict(observation: NDArray[np.float32]) -> Any:
@@ -63,7 +51,7 @@ def test_answers_in_every_form(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", [3, [3], [3, 9], [-1, 3], [3, 4, 5], [2.5, 3], None, ["3", "4"], [np.nan, 1]])
-def test_answers_that_are_none(answer: Any) -> None:
+def test_answers_that_are_no_actions_are_refused(answer: Any) -> None:
     with pytest.raises(InputError, match=r"policy 'ppo': answered .*, expected two whole numbers from 0 to 8"):
         AgentPolicy(lambda _: answer, name="ppo").act(FIRST)
 
@@ -77,7 +65,7 @@ def test_every_answer_can_be_carried_out() -> None:
             assert state.phase == 1 or abs(decision.old_tenths - state.old_tenths) <= 1
 
 
-def test_an_agent_says_what_it_is() -> None:
+def test_the_provenance_of_an_agent() -> None:
     source = {"kind": "phase0", "data": "digits", "classes": ["0", "1"]}
     assert AgentPolicy(print).provenance() == {"name": "agent", "kind": "agent", "oracle": False, "source": None}
     assert AgentPolicy(print, "ppo", source=source).provenance()["source"] == source

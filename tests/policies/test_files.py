@@ -1,4 +1,4 @@
-"""files.py, learned.py and `resolve_policy`: what is saved is what acts again; what is damaged says so in one line."""
+"""files.py, learned.py and table.py: policies are saved and loaded whole, and damage is reported in one line."""
 
 import hashlib
 import json
@@ -41,8 +41,8 @@ STATES = [
 ]
 
 
-def stirred(levels: int = 2, hidden: int = 8, seed: int = 0) -> TwoLevelPolicy:
-    """A policy with an opinion."""
+def perturbed(levels: int = 2, hidden: int = 8, seed: int = 0) -> TwoLevelPolicy:
+    """A policy that is not uniform any more."""
     policy = TwoLevelPolicy(PolicySettings(hidden=hidden, levels=levels))
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -53,13 +53,13 @@ def stirred(levels: int = 2, hidden: int = 8, seed: int = 0) -> TwoLevelPolicy:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save_policy(tmp_path / "saved", stirred(), PROVENANCE)
+    save_policy(tmp_path / "saved", perturbed(), PROVENANCE)
     return tmp_path / "saved"
 
 
 @pytest.mark.parametrize("levels", [1, 2])
 def test_a_saved_policy_acts_as_before_and_knows_where_it_comes_from(levels: int, tmp_path: Path) -> None:
-    policy = stirred(levels)
+    policy = perturbed(levels)
     save_policy(tmp_path / "deep" / "down", policy, {**PROVENANCE, "minutes": 7})
     loaded = load_policy(tmp_path / "deep" / "down")
     assert [loaded.act(state) for state in STATES] == [policy.choose(state)[0] for state in STATES]
@@ -71,7 +71,7 @@ def test_a_saved_policy_acts_as_before_and_knows_where_it_comes_from(levels: int
     assert loaded.provenance() == json.loads((tmp_path / "deep" / "down" / "policy.json").read_text())
 
 
-def test_one_share_for_all_phases_needs_no_weights(tmp_path: Path) -> None:
+def test_a_fixed_policy_has_no_weights_file(tmp_path: Path) -> None:
     source = {**PROVENANCE["source"], "kind": "target"}
     save_policy(tmp_path, Fixed(7), {**PROVENANCE, "name": "crossval-fixed", "oracle": True, "source": source})
     assert [file.name for file in tmp_path.iterdir()] == ["policy.json"]
@@ -97,9 +97,9 @@ def test_equal_policies_are_equal_files(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"name": "x"}, {"oracle": True}, {"rewards": [3.25]}])
-def test_the_digest_is_of_everything(change: dict[str, Any], folder: Path, tmp_path: Path) -> None:
-    save_policy(tmp_path / "changed", stirred(), PROVENANCE | change)
-    save_policy(tmp_path / "weights", stirred(seed=1), PROVENANCE)
+def test_the_digest_covers_all_facts_and_the_weights(change: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+    save_policy(tmp_path / "changed", perturbed(), PROVENANCE | change)
+    save_policy(tmp_path / "weights", perturbed(seed=1), PROVENANCE)
     digests = {load_policy(path).digest for path in (folder, tmp_path / "changed", tmp_path / "weights")}
     assert len(digests) == 3
     assert untrained("x").digest is None
@@ -149,14 +149,14 @@ def test_a_stop_at_any_moment_leaves_a_whole_policy_or_none(
         patched.setattr(os, "fsync", counted(sync))
         patched.setattr(Path, "replace", counted(replace))
         with pytest.raises(InputError, match=r"the policy cannot be written \(power cut\)"):
-            save_policy(folder, stirred(seed=5), {**PROVENANCE, "name": "second"})
+            save_policy(folder, perturbed(seed=5), {**PROVENANCE, "name": "second"})
     assert not list(folder.glob("*.part"))
     if moment < 2:
         assert load_policy(folder).name == "learned"
     else:
         with pytest.raises(DamagedFileError, match=r"no policy\.json in it; expected the folder of a policy"):
             load_policy(folder)
-    save_policy(folder, stirred(seed=5), {**PROVENANCE, "name": "second"})
+    save_policy(folder, perturbed(seed=5), {**PROVENANCE, "name": "second"})
     assert load_policy(folder).name == "second"
 
 
@@ -215,12 +215,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no facts": (lambda folder: (folder / "policy.json").unlink(), "no policy.json in it; expected the folder"),
     "no weights": (lambda folder: (folder / "policy.safetensors").unlink(), "policy.safetensors: cannot be read"),
     "cut short": (cut_short, "policy.safetensors: does not match its checksum in policy.json"),
-    "no json": (facts_are(b"{..."), "policy.json: not a JSON file"),
-    "no text": (facts_are(b"\xff\xfe\x00"), "policy.json: not a JSON file"),
-    "deep": (facts_are(b"[" * 100_000), "policy.json: not a JSON file"),
+    "no json": (facts_are(b"{..."), "policy.json: not the facts of a policy (Expecting property name"),
+    "no text": (facts_are(b"\xff\xfe\x00"), "policy.json: not the facts of a policy ('utf-8' codec"),
+    "deep": (facts_are(b"[" * 100_000), "policy.json: not the facts of a policy (maximum recursion"),
     "a list": (facts_are(b"[1]"), "policy.json: not the facts of a policy"),
     "other format": (facts_with(format=2), "policy.json: format 2, expected 1"),
-    "no format": (facts_with(format="absent"), "policy.json: format None, expected 1"),
+    "no format": (facts_with(format="absent"), "policy.json: not the facts of a policy ('format')"),
     "no name": (facts_with(name="absent"), "policy.json: 'name': Field required"),
     "bad name": (facts_with(name="a\u001b[2J"), "policy.json: 'name': Value error, must be printable"),
     "no source": (facts_with(source={"kind": "phase0"}), "policy.json: 'source.data': Field required"),
@@ -240,7 +240,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_damaged_says_so_in_one_line(damage: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_reported_in_one_line(damage: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     change, message = DAMAGES[damage]
     change(folder)
@@ -252,23 +252,23 @@ def test_what_is_damaged_says_so_in_one_line(damage: str, folder: Path, monkeypa
     assert not Path("trapped").exists()
 
 
-def test_a_policy_that_is_not_there(folder: Path) -> None:
+def test_a_missing_policy_folder_is_reported(folder: Path) -> None:
     for path in (folder / "below", folder / "policy.json"):
         with pytest.raises(DamagedFileError, match="no such folder; expected the folder of a policy"):
             load_policy(path)
 
 
-def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_saved_is_reported(tmp_path: Path) -> None:
     lacking = {key: value for key, value in PROVENANCE.items() if key != "seed"}
     with pytest.raises(InputError, match=r"^policy: 'seed': Field required$"):
-        save_policy(tmp_path / "x", stirred(), lacking)
+        save_policy(tmp_path / "x", perturbed(), lacking)
     assert not (tmp_path / "x").exists()
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"file: the policy cannot be written"):
-        save_policy(tmp_path / "file", stirred(), PROVENANCE)
+        save_policy(tmp_path / "file", perturbed(), PROVENANCE)
 
 
-def test_a_setting_is_a_name_or_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_are_found_by_name_or_by_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     monkeypatch.setenv("HOME", str(folder.parent))
     for text in (str(folder), "saved", "saved/", "./saved", "~/saved"):
@@ -299,7 +299,7 @@ def test_actions_are_sampled_on_request(folder: Path) -> None:
             resolve_policy(name, 0, sample=True)
 
 
-def test_random_draws_any_feasible_action_by_the_runs_seed() -> None:
+def test_the_random_policy_samples_feasible_actions_by_the_runs_seed() -> None:
     state = State(2, 10, 60, 5, 7000, 2000, 5000, (2, 3, 4, 5, 6), splits=True)
     one, same, other = (resolve_policy("random", seed) for seed in (4, 4, 5))
     assert [one.act(s) for s in STATES] == [same.act(s) for s in STATES]
@@ -311,7 +311,7 @@ def test_random_draws_any_feasible_action_by_the_runs_seed() -> None:
     assert one.provenance()["sampled"] is True
 
 
-def test_untrained_takes_half_and_never_changes() -> None:
+def test_the_untrained_policy_takes_half_and_never_changes_it() -> None:
     policy = resolve_policy("rmm-untrained", 9)
     assert policy.act(STATES[0]) == Action(old_tenths=5, level2_tenths=5)
     assert policy.act(State(2, 10, 60, 7, 7000, 2000, 5000, (5, 6, 7, 8), splits=True)) == Action(old_tenths=7)

@@ -11,12 +11,13 @@ import pytest
 from factories import VECTORS, blobs, ready, write_npz
 from remem.errors import InputError
 from remem.events import Event
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.policies.agent import AgentPolicy
 from remem.policies.files import save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.rmm import TwoLevelPolicy
-from remem.runs.build import Prepared, prepare
+from remem.runs.prepared import Prepared
+from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.run import public_facts, read_config, resume_in_folder, run, run_in_folder, run_or_resume
 

@@ -5,8 +5,6 @@ import pytest
 
 from factories import blobs, opened, play, ready
 from remem.action import Action, State
-from remem.memory.allocation import feasible_tenths
-from remem.memory.allocator import canonical
 from remem.policies.fixed import Fixed
 from remem.policies.rmm import TwoLevelPolicy
 from remem.policies.static import Static
@@ -51,19 +49,6 @@ def test_a_fixed_share_takes_the_nearest_feasible_one() -> None:
     assert follow_path(make_task(), Fixed(2).act) == make_path((5, 5), (5, 5))
     with pytest.raises(ValueError, match="a path consists of shares"):
         follow_path(make_task(), Static().act)
-
-
-def test_actions_with_the_same_effect_are_the_same_action() -> None:
-    """One class in phase 1 leaves nothing to split in phase 2; one sample per class may leave no share to choose."""
-    singles = make_task(phases=4)
-    later = observe(singles, 2, old_tenths=8)
-    assert not later.splits
-    assert canonical(later, Action(8, 9)) == Action(8, 5)
-    assert canonical(observe(singles, 1), Action(8, 9)) == Action(8, 9)
-    assert canonical(observe(make_task(), 1), Action(2, 9)) == Action(5, 9)
-    assert feasible_tenths(60, old_classes=50, new_classes=10, arriving=90) == ()
-    stuck = State(2, 10, 50, 6, 60, 20, 90, (), splits=True)
-    assert canonical(stuck, Action(3, 4)) == Action(3, 4)
 
 
 def test_paths_consist_of_canonical_actions() -> None:

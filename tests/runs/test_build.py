@@ -10,8 +10,10 @@ import torch
 
 from factories import blobs, opened, pictures, play, ready
 from remem.errors import InputError
-from remem.runs.build import Prepared, has_bf16, network_builder, open_fabric, prepare
+from remem.runs.build import network_builder, prepare
 from remem.runs.config import RunConfig, validate
+from remem.runs.devices import has_bf16, open_fabric
+from remem.runs.prepared import Prepared
 
 UNDECIDED = {
     "net": {"name": "auto", "width": None, "blocks": None, "hidden": None},

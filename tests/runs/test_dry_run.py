@@ -10,9 +10,9 @@ from factories import blobs, opened, pictures, play, ready
 from remem.action import Action, State
 from remem.data.arrays import from_arrays
 from remem.methods.table import METHODS
-from remem.runs.build import Prepared
 from remem.runs.dry_run import Plan, plan, plan_entry
 from remem.runs.estimate import PROGRAM_BYTES, Trial, estimate_bytes, estimate_seconds, try_out
+from remem.runs.prepared import Prepared
 
 
 @dataclass(frozen=True)

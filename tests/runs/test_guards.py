@@ -13,7 +13,7 @@ from remem.data.datasets import load_dataset
 from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError, InputError
 from remem.events import Event
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.runs.config import compose
 from remem.runs.results import load_result
 from remem.runs.run import run_in_folder, run_or_resume

@@ -18,11 +18,12 @@ from remem.data.arrays import from_arrays
 from remem.data.source import Dataset
 from remem.errors import DamagedFileError, InputError
 from remem.events import Event
-from remem.methods.loop import EpochEnded
-from remem.runs.build import Prepared, prepare
+from remem.methods.events import EpochEnded
+from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.model import Model, Prediction, load_model, save_model
 from remem.runs.predict_inputs import open_inputs
+from remem.runs.prepared import Prepared
 from remem.runs.run import run_in_folder
 from remem.storage.tensorfile import load_snapshot
 

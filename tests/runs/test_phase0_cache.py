@@ -7,9 +7,9 @@ import pytest
 
 from factories import blobs, ready, timeless
 from remem.events import Event
-from remem.methods.loop import EpochEnded
-from remem.runs.build import Prepared
+from remem.methods.events import EpochEnded
 from remem.runs.phase0_cache import Phase0Cache, phase0_key
+from remem.runs.prepared import Prepared
 from remem.runs.run import run_or_resume
 
 

@@ -15,9 +15,11 @@ from remem.data.scenario import build_scenario
 from remem.errors import DamagedFileError, InputError
 from remem.events import Emit, Event
 from remem.methods.describe import describe
-from remem.methods.loop import EpochEnded
-from remem.runs.build import Prepared, network_builder, open_fabric, prepare
+from remem.methods.events import EpochEnded
+from remem.runs.build import network_builder, prepare
 from remem.runs.config import compose
+from remem.runs.devices import open_fabric
+from remem.runs.prepared import Prepared
 from remem.runs.results import load_result
 from remem.runs.run import read_config, resume_in_folder, run, run_in_folder, run_or_resume
 from remem.runs.trees import merged

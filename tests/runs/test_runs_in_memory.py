@@ -10,7 +10,7 @@ import pytest
 from factories import QUICK, blobs, pictures, ready, timeless, write_folder, write_npz
 from remem.data.source import Dataset
 from remem.events import Event
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.run import run

@@ -15,7 +15,7 @@ from remem.cli.run import describe
 
 if TYPE_CHECKING:
     from remem.report.tables import Table
-    from remem.runs.build import Prepared
+    from remem.runs.prepared import Prepared
     from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
     from remem.runs.estimate import Bytes
 

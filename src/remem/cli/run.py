@@ -11,7 +11,7 @@ from remem.cli.flags import SettingSources, takes_settings
 from remem.cli.options import COMMON, SCENARIO, TRAINING, Out, Quiet
 
 if TYPE_CHECKING:
-    from remem.runs.build import Prepared
+    from remem.runs.prepared import Prepared
     from remem.runs.config import RunConfig
     from remem.runs.results import RunResult
 
@@ -53,7 +53,8 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool) -> None:
     from remem.cli.displays.run import open_run_display
     from remem.events import fan_out
     from remem.runs.build import prepare
-    from remem.runs.events import RunStarted, phases_done
+    from remem.runs.events import RunStarted
+    from remem.runs.results import phases_done
     from remem.runs.run import run_in_folder, run_or_resume
 
     quiet = quiet or is_follower()

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from remem.cli.flags import FLAGS
@@ -47,34 +46,31 @@ def sections() -> Iterable[str]:
     yield section("study", StudySettings, "study.")
 
 
-def section(title: str, settings: type[BaseModel] | None, prefix: str) -> str:
+def section(title: str, settings: Any, prefix: str) -> str:
     """A heading, the first line of the class's docstring, and a row for every setting."""
-    assert settings is not None
     about = (settings.__doc__ or "").splitlines()[0]
     rows = [row(prefix + name, field) for name, field in plain_fields(settings)]
     return f"## {title}\n\n{about}\n\n{table(HEADER, rows)}"
 
 
 def methods_section() -> str:
-    """One table for all methods: `method.name`, then the settings of each."""
-    rows = [["", *row("method.name", MethodSettings.model_fields["name"])]]
+    """One table for all methods; equal settings of several methods share a row."""
+    methods: dict[tuple[str, ...], list[str]] = {}
     for name, entry in METHODS.items():
-        own = [(key, field) for key, field in plain_fields(entry.settings) if key != "name"]
-        rows += [[f"`{name}`", *row(f"method.{key}", field)] for key, field in own]
-    about = "The settings of each method; `joint` has none. The pages in [methods/](methods/) explain them."
+        for key, field in plain_fields(entry.settings):
+            if key != "name":
+                methods.setdefault(tuple(row(f"method.{key}", field)), []).append(f"`{name}`")
+    rows = [["all", *row("method.name", MethodSettings.model_fields["name"])]]
+    rows += [[", ".join(names), *cells] for cells, names in methods.items()]
+    about = "Each method has its own settings. The pages in [methods/](methods/) explain them."
     return f"## method\n\n{about}\n\n{table(('method', *HEADER), rows)}"
 
 
 def row(key: str, field: FieldInfo) -> list[str]:
     flags = [f"`{flag.name}`" for flag in FLAGS if flag.key == key]
-    default = field.get_default(call_default_factory=True)
-    return [
-        f"`{key}`",
-        " ".join(flags),
-        literal(default),
-        values(field.annotation, field.metadata),
-        str(field.description),
-    ]
+    default = literal(field.get_default(call_default_factory=True))
+    allowed = values(field.annotation, field.metadata)
+    return [f"`{key}`", " ".join(flags), default, allowed, field.description or ""]
 
 
 def literal(value: Any) -> str:

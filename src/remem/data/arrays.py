@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remem.data.images import resize
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
-from remem.data.source import ArraySource, Dataset, DatasetEntry, Preprocessing
+from remem.data.source import ArraySource, Dataset, DatasetEntry
 from remem.errors import DamagedFileError, InputError
 from remem.types import Values
 

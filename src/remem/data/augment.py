@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import AugmentSettings
-from remem.data.source import Preprocessing
 from remem.errors import InputError
 
 KINDS = ("none", "crop", "resized-crop")

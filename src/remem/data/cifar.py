@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from remem.data.images import Pixels, resize
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
-from remem.data.source import ArraySource, Dataset, DatasetEntry, Preprocessing, data_root, missing
+from remem.data.source import ArraySource, Dataset, DatasetEntry, data_root, missing
 from remem.errors import DamagedFileError, InputError
 from remem.types import IntArray
 

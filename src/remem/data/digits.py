@@ -3,8 +3,9 @@
 import numpy as np
 
 from remem.data.arrays import as_values, from_arrays
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
-from remem.data.source import Dataset, DatasetEntry, Preprocessing, never_damaged
+from remem.data.source import Dataset, DatasetEntry, never_damaged
 from remem.types import IntArray
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from remem.data.decoded import DecodedSource
 from remem.data.images import decode, short_side
 from remem.data.names import Names
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
-from remem.data.source import Dataset, DatasetEntry, Preprocessing, Source, cache_folder
+from remem.data.source import Dataset, DatasetEntry, Source, cache_folder
 from remem.errors import DamagedFileError, InputError
 from remem.threads import in_threads
 from remem.types import IntArray, Values

@@ -21,8 +21,9 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from remem.data.arrays import as_values, from_arrays
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
-from remem.data.source import Dataset, DatasetEntry, Preprocessing, cache_folder, never_damaged
+from remem.data.source import Dataset, DatasetEntry, cache_folder, never_damaged
 
 Pixels = NDArray[np.uint8]
 

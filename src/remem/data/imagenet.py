@@ -6,8 +6,9 @@ from pathlib import Path
 
 from remem.data.folder import check_tree, class_folders, load_tree
 from remem.data.orders import subset_labels
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
-from remem.data.source import Dataset, DatasetEntry, Preprocessing, data_root, missing
+from remem.data.source import Dataset, DatasetEntry, data_root, missing
 from remem.errors import DamagedFileError, InputError
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -7,8 +7,9 @@ import numpy as np
 
 from remem.data.bank import Bank
 from remem.data.orders import class_order
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings, ScenarioSettings
-from remem.data.source import Dataset, Preprocessing
+from remem.data.source import Dataset
 from remem.errors import InputError
 from remem.seeding import Streams
 from remem.types import IntArray, Phase, Samples

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError
 from remem.types import IntArray, Values
@@ -54,16 +55,6 @@ class ArraySource:
 
     def read(self, rows: IntArray) -> Values:
         return self.values[rows]
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """How images of a data set are normalised and augmented by default."""
-
-    mean: tuple[float, ...] | None  # per channel in [0, 1]; None: the learner measures it on phase 0
-    std: tuple[float, ...] | None
-    augment: str  # "none" | "crop" | "resized-crop"
-    flip: bool
 
 
 @dataclass(frozen=True)

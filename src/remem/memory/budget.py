@@ -52,7 +52,7 @@ class Budget:
 
 
 class MemorySettings(Settings):
-    """The `memory` section of a config."""
+    """How many samples are held, and which."""
 
     budget: StrictInt | str | None = Field(
         default=None,

@@ -15,7 +15,8 @@ from torch import Tensor
 from remem.data.augment import AugmentPlan, augment
 from remem.data.batches import SMALLEST, batches, prefetched, shard
 from remem.errors import InputError
-from remem.events import Emit, Event
+from remem.events import Emit
+from remem.methods.events import EpochEnded
 from remem.methods.schedule import lr_factor
 from remem.methods.settings import TrainSettings
 from remem.methods.stage import Marks, Stage
@@ -23,19 +24,6 @@ from remem.nets.base import Output
 from remem.nets.network import Network
 from remem.seeding import Streams
 from remem.types import IntArray, Reader, Samples
-
-
-@dataclass(frozen=True)
-class EpochEnded(Event, kind="epoch"):
-    """One epoch of a stage is done; `loss` has the mean of every term."""
-
-    phase: int
-    stage: str
-    epoch: int  # from 1
-    epochs: int
-    samples: int
-    loss: dict[str, float]
-    seconds: float
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,6 @@ from remem.errors import DamagedFileError, InputError
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.storage.atomic import write_atomically
 from remem.storage.jsonfile import read_json
 
 FORMAT = 1
@@ -153,12 +153,25 @@ def _read_network(folder: Path, facts: TwoLevelFacts) -> TwoLevelPolicy:
 
 
 def _write(folder: Path, content: Mapping[str, bytes]) -> None:
-    """The facts go first and come last: a folder without them holds no policy, so old and new parts never mix."""
+    """Replaces a policy once the new one is on disk.
+
+    The facts go first and come last: a folder without them holds no policy, so old and new parts never mix.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (FACTS, WEIGHTS):
-        (folder / name).unlink(missing_ok=True)
-    for name, data in content.items():
-        write_atomically(folder / name, data)
+    parts = {name: folder / f"{name}.{os.getpid()}.part" for name in content}
+    try:
+        for name, part in parts.items():
+            with open(part, "wb") as file:
+                file.write(content[name])
+                file.flush()
+                os.fsync(file.fileno())
+        for name in (FACTS, WEIGHTS):
+            (folder / name).unlink(missing_ok=True)
+        for name, part in parts.items():
+            part.replace(folder / name)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def _first(error: ValidationError) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from remem.errors import InputError
-from remem.rl.paths import Fidelity
+from remem.rl.paths import Fidelity, TaskKey
 from remem.rl.reinforce import ReinforceSettings
 from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
 from remem.runs.trees import Tree, merged
@@ -140,3 +140,9 @@ def normalized(config: LearnConfig) -> LearnConfig:
 def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
     """One line for the first thing wrong."""
     return read_section(LearnSettings, "learn", tree)
+
+
+def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey:
+    """The task of a run: shared by all runs of that task, or the run's own where nothing is shared."""
+    alone = learn.fresh_init or not learn.share
+    return TaskKey(number, learn.fidelity_of(epoch), run if alone else "", learn.fresh_init)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import gymnasium
 import numpy as np
@@ -158,30 +158,42 @@ def action_mask(state: State) -> NDArray[np.bool_]:
     return np.array(masks)
 
 
-def make_pseudo_cil(
-    dataset: str = "digits",
-    phases: int = 3,
-    method: str = "icarl",
-    budget: int | str | None = None,
-    fidelity: Fidelity = "full",
-    pool: int = 4,
-    seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
-    render_mode: str | None = None,
-    memory_gigabytes: float = 1.0,
-) -> PseudoCIL:
-    """Pseudo tasks of a target: `phases` and `budget` are the target's, `settings` as in `remem.run`, and more of them.
+class EnvOptions(TypedDict, total=False):
+    """Keyword arguments of `gymnasium.make("remem/PseudoCIL-v0", ...)`, and their defaults."""
 
-    Episodes that wait for their branches take at most `memory_gigabytes`; what is dropped is trained again.
+    dataset: str  # digits
+    phases: int  # 3, of the target
+    method: str  # icarl
+    budget: int | str | None  # of the target
+    fidelity: Fidelity  # full
+    pool: int  # 4 tasks
+    seed: int  # 0
+    settings: Mapping[str, Any] | None  # any other setting, nested or as {"train.epochs": 5}
+
+
+def make_pseudo_cil(
+    *, render_mode: str | None = None, memory_gigabytes: float = 1.0, **options: Unpack[EnvOptions]
+) -> PseudoCIL:
+    """The environment over pseudo tasks of a target.
+
+    Snapshots of episodes take at most `memory_gigabytes`; those that are dropped are trained again when needed.
     """
-    given: Tree = {"seed": seed, "data": {"name": dataset}, "scenario": {"phases": phases}, "method": {"name": method}}
-    if budget is not None:
+    if unknown := sorted(options.keys() - EnvOptions.__annotations__.keys()):
+        known = ", ".join((*EnvOptions.__annotations__, "render_mode", "memory_gigabytes"))
+        raise TypeError(f"unexpected argument '{unknown[0]}'; expected one of {known}")
+    dataset = options.get("dataset", "digits")
+    given: Tree = {
+        "seed": options.get("seed", 0),
+        "data": {"name": dataset},
+        "scenario": {"phases": options.get("phases", 3)},
+        "method": {"name": options.get("method", "icarl")},
+        "learn": {"fidelity": options.get("fidelity", "full"), "pool": options.get("pool", 4)},
+    }
+    if (budget := options.get("budget")) is not None:
         given["memory"] = {"budget": budget}
-    given["learn"] = {"fidelity": fidelity, "pool": pool}
-    config = _composed(QUICK.get(dataset, {}), given, settings or {})
+    config = _composed(QUICK.get(dataset, {}), given, options.get("settings") or {})
     tasks = PseudoTasks(config, MemorySnapshotCache(int(memory_gigabytes * 1e9)))
     tasks.check()
-
     return PseudoCIL(
         lambda number: tasks.path_task(TaskKey(number, config.learn.fidelity)),
         one_by_one(tasks.train),

@@ -14,17 +14,17 @@ from remem.policies.files import load_policy, save_policy
 from remem.policies.learned import Learned
 from remem.rl.config import LearnConfig, normalized, read_learn_settings
 from remem.rl.events import NodesTrained, PolicyUpdated
-from remem.rl.jobs import PooledTraining
 from remem.rl.oracles import compare_fixed, fixed_paths
 from remem.rl.paths import TaskKey, sample_path
+from remem.rl.pooled_training import PooledTraining
 from remem.rl.prefix_tree import RewardCache, one_by_one
 from remem.rl.provenance import provenance, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
 from remem.rl.snapshot_cache import DiskSnapshotCache
 from remem.rl.trainer import Epoch, PolicyTrainer
-from remem.runs.build import limit_threads
 from remem.runs.config import validate
+from remem.runs.devices import limit_threads
 from remem.runs.migrations import current_names
 from remem.storage.event_log import LOG, EventLog
 from remem.storage.jsonfile import Document

@@ -6,11 +6,9 @@ from statistics import fmean
 from remem.action import EVEN, TENTHS
 from remem.memory.allocator import follow
 from remem.policies.fixed import Fixed
-from remem.rl.config import LearnSettings
-from remem.rl.paths import ActionPath, Task, follow_path
+from remem.rl.config import LearnSettings, task_key
+from remem.rl.paths import ActionPath, Task, TaskSource, follow_path
 from remem.rl.prefix_tree import RewardCache
-from remem.rl.pseudo_tasks import PseudoTasks
-from remem.rl.trainer import task_key
 
 
 def fixed_paths(tasks: Sequence[Task]) -> dict[int, list[ActionPath]]:
@@ -33,7 +31,7 @@ def best_fixed(rewards: Mapping[int, Sequence[float]]) -> int:
 
 
 def compare_fixed(
-    learn: LearnSettings, tasks: PseudoTasks, rewards: RewardCache
+    learn: LearnSettings, tasks: TaskSource, rewards: RewardCache
 ) -> tuple[Fixed, list[dict[str, float]]]:
     """Every fixed share on every task of the pool: the best one, and what each of them got."""
     numbers = range(learn.pool)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -53,6 +53,12 @@ class Task:
     def phases(self) -> list[PhaseFacts]:
         """Classes and training samples of phases 0..N."""
         return [PhaseFacts(len(phase.classes), phase.arriving) for phase in self.scenario.phases]
+
+
+class TaskSource(Protocol):
+    """Where tasks come from, as far as paths are concerned."""
+
+    def path_task(self, key: TaskKey) -> Task: ...
 
 
 def follow_path(task: Task, act: Callable[[State], Action]) -> ActionPath:

@@ -10,10 +10,11 @@ from remem.data.bank import Bank
 from remem.data.batches import SMALLEST
 from remem.data.datasets import load_dataset
 from remem.data.orders import class_order
+from remem.data.preprocessing import Preprocessing
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
 from remem.data.scenario import Scenario, phase_sizes
 from remem.data.settings import ScenarioSettings
-from remem.data.source import ArraySource, Dataset, Preprocessing
+from remem.data.source import ArraySource, Dataset
 from remem.episode import Episode
 from remem.errors import InputError
 from remem.events import ignore
@@ -25,8 +26,10 @@ from remem.rl.config import LearnConfig
 from remem.rl.paths import ActionPath, Reward, Task, TaskKey
 from remem.rl.prefix_tree import PrefixTrainer
 from remem.rl.snapshot_cache import SnapshotCache
-from remem.runs.build import Prepared, open_episode, open_fabric, prepare
+from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig
+from remem.runs.devices import open_fabric
+from remem.runs.prepared import Prepared
 from remem.seeding import Streams
 from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Phase, Samples

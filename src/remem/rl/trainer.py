@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.config import LearnConfig, LearnSettings
-from remem.rl.paths import Node, TaskKey, sample_path
+from remem.rl.config import LearnConfig, task_key
+from remem.rl.paths import Node, TaskSource, sample_path
 from remem.rl.prefix_tree import RewardCache
-from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reinforce import Reinforce, Run, Update
 from remem.seeding import Streams
 
@@ -30,7 +29,7 @@ class Epoch:
 class PolicyTrainer:
     """Trains a two-level policy; equal seeds sample equal paths, whoever trains the phases."""
 
-    def __init__(self, config: LearnConfig, tasks: PseudoTasks, rewards: RewardCache) -> None:
+    def __init__(self, config: LearnConfig, tasks: TaskSource, rewards: RewardCache) -> None:
         self._learn, self._seed = config.learn, config.target.seed
         self._tasks, self._rewards = tasks, rewards
         shape = PolicySettings(hidden=config.learn.hidden, levels=config.learn.levels)
@@ -55,9 +54,3 @@ class PolicyTrainer:
             update = self.reinforce.step(runs)  # lines 20-22
             self.mean_rewards.append(fmean(run.total for run in runs))
             yield Epoch(epoch, runs, update)
-
-
-def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey:
-    """The task of a run: shared by all runs of that task, or the run's own where nothing is shared."""
-    alone = learn.fresh_init or not learn.share
-    return TaskKey(number, learn.fidelity_of(epoch), run if alone else "", learn.fresh_init)

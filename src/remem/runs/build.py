@@ -1,15 +1,10 @@
-"""From settings to objects: everything `auto` is decided here, so that the resolved settings say what really ran."""
+"""From settings to objects. Everything `auto` is resolved, so that the resolved settings say what really ran."""
 
 import hashlib
-import logging
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from threadpoolctl import threadpool_limits
 
 from remem.data.augment import plan_for
 from remem.data.datasets import load_dataset
@@ -20,8 +15,6 @@ from remem.events import Emit
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
 from remem.methods.learner import Learner, LearnerSpec
 from remem.methods.loop import TrainContext, check_optimizer
-from remem.methods.method import Method
-from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.backbones import backbone_name
 from remem.nets.network import Network, build_network
@@ -30,25 +23,11 @@ from remem.policies.learned import Learned
 from remem.policies.policy import Policy, sampled
 from remem.policies.table import policy_folder, resolve_policy
 from remem.runs.config import RunConfig, with_absolute_paths
+from remem.runs.devices import limit_threads, resolve_devices
 from remem.runs.heap import keep_freed_memory
+from remem.runs.prepared import Prepared
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
-from remem.threads import usable_cores
-
-MOST_THREADS = 16  # that a run takes unless it is told to: a batch is not enough work for more
-FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run that is ready to begin: nothing in it is undecided, and nothing has been trained."""
-
-    config: RunConfig  # resolved
-    scenario: Scenario
-    budget: Budget
-    method: Method
-    policy: Policy
-    module: torch.nn.Module | None = None  # a backbone of the user's own
 
 
 def prepare(
@@ -119,27 +98,6 @@ def open_episode(prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = 
     return Episode(scenario.bank.fresh_copy(), learner, prepared.budget, streams, eval_bank=scenario.eval_bank)
 
 
-def limit_threads(threads: int) -> None:
-    """One number for torch, BLAS and OpenMP: runs side by side do not fight, and sums do not depend on the machine."""
-    # The same promise on a GPU: equal runs give equal results. Never run on one so far.
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
-    torch.set_num_threads(threads)
-    threadpool_limits(threads)
-
-
-def open_fabric(train: TrainSettings) -> Fabric:
-    """Device, precision and processes; `launch` has not been called."""
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    precision: Any = FABRIC_PRECISION[train.precision]
-    strategy = "auto" if train.strategy == "single" else train.strategy  # Fabric has no name for one process
-    try:
-        return Fabric(accelerator=train.device, devices=train.devices, strategy=strategy, precision=precision)
-    except (ValueError, RuntimeError, TypeError, ImportError) as error:
-        wanted = f"device {train.device}, devices {train.devices}, strategy {train.strategy}"
-        raise InputError(f"train: {wanted} given; {str(error).splitlines()[0]}") from error
-
-
 def network_builder(prepared: Prepared) -> Callable[[int], Network]:
     """Seed -> a network with no class yet."""
     scenario, look = prepared.scenario, prepared.scenario.preprocessing
@@ -150,37 +108,16 @@ def network_builder(prepared: Prepared) -> Callable[[int], Network]:
 
 
 def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig:
-    train, net, memory = config.train, config.net, config.memory
-    device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
-    precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
-    if (device, precision) == ("cpu", "fp16"):
-        raise InputError("train.precision: fp16 given, but a CPU has none; expected fp32 or bf16")
-    cores = os.cpu_count() or 1
-    if device == "cpu" and train.devices > cores:  # Fabric would start them all
-        raise InputError(
-            f"train.devices: {train.devices} processes given, expected at most the {cores} cores of this CPU"
-        )
-    threads = train.threads or max(1, min(MOST_THREADS, usable_cores() // train.devices))
-    strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
+    net, memory = config.net, config.memory
     plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
     net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})
     if budget.kind == "fixed":
         memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
-    decided = {"device": device, "precision": precision, "strategy": strategy, "threads": threads}
     return config.model_copy(
         update={
-            "train": train.model_copy(update=decided),
+            "train": resolve_devices(config.train),
             "augment": config.augment.model_copy(update={"kind": plan.kind, "pad": plan.pad, "flip": plan.flip}),
             "net": net,
             "memory": memory,
         }
     )
-
-
-def has_bf16(device: str) -> bool:
-    """Whether bf16 has instructions of its own here; asked of the processor, never timed, so that runs repeat."""
-    if device == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    if device == "cpu":
-        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    return False

@@ -22,7 +22,7 @@ Section = TypeVar("Section", bound=BaseModel)
 
 
 class RunConfig(Settings):
-    """One class-incremental run, whole."""
+    """All settings of one class-incremental run."""
 
     seed: int = Field(default=0, ge=0, description="Seed of weights, batches and samples; the class order has its own.")
     preset: str = Field(default="small", description="small (a CPU, minutes) or paper (published schedules).")

@@ -7,7 +7,7 @@ from typing import Any
 from remem.action import Decision
 from remem.memory.allocator import Allocator
 from remem.memory.budget import PhaseFacts
-from remem.runs.build import Prepared
+from remem.runs.prepared import Prepared
 from remem.types import Allocation, Phase
 
 Counts = dict[int, int]  # class -> samples

@@ -13,12 +13,15 @@ from torch import Tensor, nn
 from remem.data.augment import plain, plan_for
 from remem.events import Event
 from remem.methods.describe import describe
-from remem.methods.loop import EpochEnded, TrainContext, build_optimizer, run_stage
+from remem.methods.events import EpochEnded
+from remem.methods.loop import TrainContext, build_optimizer, run_stage
 from remem.methods.method import PhaseFacts
 from remem.methods.stage import Stage
 from remem.nets.network import Network
-from remem.runs.build import Prepared, limit_threads, network_builder, open_fabric
+from remem.runs.build import network_builder
+from remem.runs.devices import limit_threads, open_fabric
 from remem.runs.dry_run import Plan, PlannedPhase
+from remem.runs.prepared import Prepared
 from remem.seeding import Streams
 from remem.types import Samples
 

@@ -1,13 +1,13 @@
-"""Events of a run, from its first to its last; the epochs of training are reported by methods/loop.py."""
+"""Events of a run, from its first to its last; the epochs of training are in methods/events.py."""
 
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from remem.events import Event
-from remem.runs.build import Prepared
-from remem.runs.results import load_result
+
+if TYPE_CHECKING:  # displays import this module before torch is needed
+    from remem.runs.prepared import Prepared
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunStarted(Event, kind="run"):
     teacher: bool  # whether later phases also run the previous model
 
     @classmethod
-    def of(cls, prepared: Prepared, done: int = 0) -> Self:
+    def of(cls, prepared: "Prepared", done: int = 0) -> Self:
         config, method = prepared.config, prepared.method
         budgets = _budgets(prepared)
         return cls(
@@ -59,7 +59,7 @@ class PhaseEvaluated(Event, kind="evaluated"):
     accuracy: float  # of the method's own readout, over all seen classes
 
 
-def _budgets(prepared: Prepared) -> list[int | None]:
+def _budgets(prepared: "Prepared") -> list[int | None]:
     """M_i of every phase; None where nothing is limited."""
     phases = prepared.scenario.phases
     if prepared.method.replay == "all":
@@ -68,15 +68,10 @@ def _budgets(prepared: Prepared) -> list[int | None]:
     return [None, *(prepared.budget.total(old, p.arriving) for old, p in zip(seen, phases[1:], strict=False))]
 
 
-def _held_at_most(prepared: Prepared, budgets: list[int | None]) -> list[int]:
+def _held_at_most(prepared: "Prepared", budgets: list[int | None]) -> list[int]:
     """The most samples that each phase can hold: what arrives and what is left from before, within the budget."""
     held: list[int] = []
     for phase, budget in zip(prepared.scenario.phases, budgets, strict=True):
         past = held[-1] if held and prepared.method.replay != "none" else 0
         held.append(past + phase.arriving if budget is None else min(budget, past + phase.arriving))
     return held
-
-
-def phases_done(out: Path) -> int:
-    """How many phases of a run folder are complete; 0 for a folder without a result."""
-    return len(load_result(out).phases) if (out / "result.json").is_file() else 0

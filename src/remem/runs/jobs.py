@@ -10,10 +10,12 @@ from remem.errors import InputError
 from remem.events import Emit
 from remem.parallel.jobs import Job, job_kind
 from remem.policies.table import policy_folder
-from remem.runs.build import Prepared, prepare
+from remem.runs.build import prepare
 from remem.runs.config import RunConfig, validate, with_absolute_paths
-from remem.runs.events import RunStarted, phases_done
+from remem.runs.events import RunStarted
 from remem.runs.phase0_cache import Phase0Cache
+from remem.runs.prepared import Prepared
+from remem.runs.results import phases_done
 from remem.runs.run import run_or_resume, train_phase0
 
 RUN, PHASE0 = f"{__name__}:run", f"{__name__}:phase0"

@@ -15,7 +15,8 @@ from torch import Tensor
 from remem.data.arrays import as_values
 from remem.data.augment import plan_for
 from remem.data.images import resize
-from remem.data.source import ArraySource, Preprocessing
+from remem.data.preprocessing import Preprocessing
+from remem.data.source import ArraySource
 from remem.errors import DamagedFileError, InputError
 from remem.evaluation.metrics import FloatArray, nearest_mean
 from remem.events import ignore
@@ -26,8 +27,8 @@ from remem.methods.method import Readout
 from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.network import Network, build_network
-from remem.runs.build import limit_threads, open_fabric
 from remem.runs.config import RunConfig, validate
+from remem.runs.devices import limit_threads, open_fabric
 from remem.runs.migrations import migrate_model
 from remem.runs.results import load_result
 from remem.seeding import Streams

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from remem.runs.build import Prepared
 from remem.runs.migrations import migrate_checkpoint
+from remem.runs.prepared import Prepared
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
 DEPENDS_ON = ("seed", "augment", "method", "net", "train")  # settings; memory and fine-tuning begin with phase 1

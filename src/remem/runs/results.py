@@ -157,6 +157,11 @@ def load_result(folder: Path) -> RunResult:
         raise DamagedFileError(f"{path}: '{where}': {first['msg']}; expected the result of a run") from error
 
 
+def phases_done(out: Path) -> int:
+    """How many phases of a run folder are complete; 0 for a folder without a result."""
+    return len(load_result(out).phases) if (out / "result.json").is_file() else 0
+
+
 def save_predictions(path: Path, predictions: Mapping[str, IntArray], classes: int) -> None:
     """Labels and predictions of every phase, and the confusion matrix after the last, as plain arrays."""
     arrays: dict[str, NDArray[Any]] = {name: predictions[name].astype(np.int32) for name in sorted(predictions)}

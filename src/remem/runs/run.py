@@ -18,14 +18,16 @@ from remem.episode import Episode
 from remem.errors import DamagedFileError, InputError
 from remem.evaluation.metrics import FloatArray
 from remem.events import Emit, fan_out, ignore
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.policies.policy import Policy
-from remem.runs.build import Prepared, open_episode, open_fabric, prepare
+from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig, validate
+from remem.runs.devices import open_fabric
 from remem.runs.events import PhaseEvaluated, PhaseStarted
 from remem.runs.migrations import migrate_checkpoint, migrate_run
 from remem.runs.model import save_model
 from remem.runs.phase0_cache import Phase0Cache
+from remem.runs.prepared import Prepared
 from remem.runs.results import PhaseRecord, RunFacts, RunResult, load_result, save_predictions, save_result
 from remem.storage.event_log import LOG, EventLog
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot

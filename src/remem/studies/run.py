@@ -20,11 +20,11 @@ from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.snapshot_cache import MemorySnapshotCache
 from remem.runs.build import prepare
 from remem.runs.config import RunConfig
-from remem.runs.events import RunStarted, phases_done
+from remem.runs.events import RunStarted
 from remem.runs.jobs import PHASE0 as PHASE0_JOB
 from remem.runs.jobs import phase0_job, run_job
 from remem.runs.phase0_cache import Phase0Cache, phase0_key
-from remem.runs.results import RunResult, load_result
+from remem.runs.results import RunResult, load_result, phases_done
 from remem.storage.jsonfile import Document
 from remem.storage.workdir import WorkDir, WorkKind
 from remem.studies.events import JobEnded, JobProgress, LearningProgress, PolicyLearned, StudyStarted

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remem.events import Event
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.runs.events import PhaseEvaluated, PhaseStarted, RunStarted
 
 TEACHER_COST = 1.3  # a step that also runs the teacher, in steps that do not

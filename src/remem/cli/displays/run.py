@@ -13,7 +13,7 @@ from remem.cli.console import clock, percent
 from remem.cli.displays.base import Display, bar_column
 from remem.cli.displays.progress import RunProgress
 from remem.events import Emit, Event
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.runs.events import PhaseEvaluated
 
 

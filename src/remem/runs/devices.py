@@ -1,0 +1,63 @@
+"""Device, precision, processes and threads of a run."""
+
+import logging
+import os
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from threadpoolctl import threadpool_limits
+
+from remem.errors import InputError
+from remem.methods.settings import TrainSettings
+from remem.threads import usable_cores
+
+MOST_THREADS = 16  # of a run by default: a batch is not enough work for more
+FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+def resolve_devices(train: TrainSettings) -> TrainSettings:
+    """Settings without `auto`; what this machine cannot do is an error."""
+    device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
+    precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
+    if (device, precision) == ("cpu", "fp16"):
+        raise InputError("train.precision: fp16 given, but a CPU has none; expected fp32 or bf16")
+    cores = os.cpu_count() or 1
+    if device == "cpu" and train.devices > cores:  # Fabric would start them all
+        raise InputError(
+            f"train.devices: {train.devices} processes given, expected at most the {cores} cores of this CPU"
+        )
+    threads = train.threads or max(1, min(MOST_THREADS, usable_cores() // train.devices))
+    strategy = train.strategy if train.strategy != "auto" else ("ddp" if train.devices > 1 else "single")
+    resolved = {"device": device, "precision": precision, "strategy": strategy, "threads": threads}
+    return train.model_copy(update=resolved)
+
+
+def limit_threads(threads: int) -> None:
+    """One number for torch, BLAS and OpenMP: runs side by side do not compete, and sums do not vary by machine."""
+    # The same promise on a GPU: equal runs give equal results. Never run on one so far.
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+
+
+def open_fabric(train: TrainSettings) -> Fabric:
+    """Device, precision and processes; `launch` has not been called."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    precision: Any = FABRIC_PRECISION[train.precision]
+    strategy = "auto" if train.strategy == "single" else train.strategy  # Fabric has no name for one process
+    try:
+        return Fabric(accelerator=train.device, devices=train.devices, strategy=strategy, precision=precision)
+    except (ValueError, RuntimeError, TypeError, ImportError) as error:
+        wanted = f"device {train.device}, devices {train.devices}, strategy {train.strategy}"
+        raise InputError(f"train: {wanted} given; {str(error).splitlines()[0]}") from error
+
+
+def has_bf16(device: str) -> bool:
+    """Whether the processor has bf16 instructions; never decided by timing, so that runs repeat."""
+    if device == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    if device == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False

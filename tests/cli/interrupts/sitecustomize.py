@@ -1,0 +1,43 @@
+"""Makes a remem process signal itself at a chosen event, so that tests of interrupts do not depend on timing.
+
+Python imports this module at the start of every process whose PYTHONPATH has its folder. The process of the role that
+`$REMEM_TEST_INTERRUPT` names writes the ids of its children to a file and sends the signal; once, even over several
+processes.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import remem.events
+
+PLAN = json.loads(os.environ["REMEM_TEST_INTERRUPT"])
+ROLE = "worker" if "remem.parallel.worker" in sys.orig_argv else "driver"
+
+
+def interrupt(event: Any) -> None:
+    while hasattr(event, "event"):  # an event of one run of a study
+        event = event.event
+    if type(event).__name__ != PLAN["event"] or getattr(event, "phase", 0) < PLAN["phase"]:
+        return
+    own = os.getpid()
+    try:
+        with open(PLAN["mark"], "x") as file:
+            file.write(Path(f"/proc/{own}/task/{own}/children").read_text())
+    except FileExistsError:
+        return
+    if PLAN["group"]:
+        os.killpg(0, PLAN["signal"])
+        time.sleep(60)  # until the signal is here
+    signal.raise_signal(PLAN["signal"])
+
+
+if PLAN["role"] == ROLE:
+    fan_out = remem.events.fan_out
+    remem.events.fan_out = lambda *subscribers: fan_out(*subscribers, interrupt)
+if ROLE == "driver":  # a shell that runs tests in the background lets them ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
