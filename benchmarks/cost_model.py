@@ -1,4 +1,4 @@
-"""The cost model of docs/scaling.md: what `remem plan` predicts against what runs take, and ImageNet on paper.
+"""The cost model of docs/reports/scaling.md: what `remem plan` predicts against what runs take, and ImageNet on paper.
 
 python -m benchmarks.cost_model paces      seconds of one sample in one epoch, by method, and the size of snapshots
 python -m benchmarks.cost_model check      predicted and measured seconds of small runs that differ in one number

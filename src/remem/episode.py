@@ -1,10 +1,9 @@
-"""One class-incremental episode: observe, allocate, load, train, evaluate. Nothing else moves samples in and out."""
+"""One class-incremental episode: observe, allocate, load, train, evaluate. Nothing else adds or removes samples."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +20,11 @@ from remem.methods.learner import Learner
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.storage.tensorfile import Snapshot
-from remem.types import EMPTY, Allocation, Group, IntArray, Phase, PhaseResult, Predictions, Samples, Values
+from remem.types import EMPTY, Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values
 
 
 class Clock:
-    """Seconds by purpose."""
+    """Measures seconds by purpose."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(("train", "select", "policy", "evaluate"), 0.0)
@@ -40,7 +39,7 @@ class Clock:
 
 
 class Episode:
-    """The state of a run between phases; a target run, a pseudo task and a user's stream are all episodes."""
+    """The state of a run between phases. Target runs, pseudo tasks and user streams are all episodes."""
 
     def __init__(
         self, bank: Bank, learner: Learner, budget: Budget, streams: Streams, *, eval_bank: Bank | None = None
@@ -53,9 +52,9 @@ class Episode:
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
         self._allocator = Allocator(budget)
-        self._phases: list[tuple[int, ...]] = []  # classes of every phase so far
-        self._evaluated: list[Samples] = []  # evaluation samples of every phase so far
-        self._latest: tuple[Phase, Allocation | None, Clock] | None = None  # trained in this process
+        self._phases: list[tuple[int, ...]] = []  # classes of each phase so far
+        self._evaluated: list[Samples] = []  # evaluation samples of each phase so far
+        self._latest: tuple[Phase, Allocation | None, Clock] | None = None  # the latest phase, if trained in this process
 
     @property
     def next_phase(self) -> int:
@@ -67,36 +66,36 @@ class Episode:
 
     @property
     def bank(self) -> Bank:
-        """This episode's own rows; a user's stream hands its samples to it."""
+        """The rows of this episode. A user stream adds its samples here."""
         return self._bank
 
     @property
     def samples_peak(self) -> int:
-        """The most samples held at once in phases 1..N, as every load counted them; all, where nothing is limited."""
+        """The most samples held at once in phases 1..N, measured at every load; all samples if there is no budget."""
         if self._memory.bound is None and len(self._phases) > 1:
             return self._memory.total
         return self._memory.peak
 
     @property
-    def _origin(self) -> dict[str, Any]:
-        """What an episode's rows and random streams depend on: a snapshot fits no other."""
+    def _origin(self) -> Json:
+        """Data, seed and task. A snapshot fits only episodes of the same origin."""
         return {"data": self._bank.fingerprint, "seed": self._streams.seed, "task": self._streams.task}
 
     def observe(self, phase: Phase) -> State:
-        """s_i and all that a policy may know before phase i >= 1 (Algorithm 1, line 11)."""
+        """Returns s_i and everything else that a policy may know before phase i >= 1 (Algorithm 1, line 11)."""
         return self._allocator.observe(PhaseFacts(len(phase.classes), phase.arriving))
 
     def advance(self, phase: Phase, action: Action | None) -> PhaseResult:
-        """One phase, trained and evaluated: Algorithm 1, lines 12-19."""
+        """Trains and evaluates one phase: Algorithm 1, lines 12-19."""
         self.train(phase, action)
         return self.evaluate()
 
     def train(self, phase: Phase, action: Action | None) -> None:
-        """Lines 12-18. Phase 0 takes no action and sees all of its data."""
+        """Trains one phase: lines 12-18. Phase 0 takes no action and uses all of its data."""
         if phase.index != self.next_phase:
             raise ValueError(f"phase {phase.index} was given, phase {self.next_phase} is next")
         self._latest, clock = None, Clock()
-        allocation = self._allocate(phase, action, clock)  # Eq. 1 and 2, whole numbers
+        allocation = self._allocate(phase, action, clock)  # Eq. 1 and 2
         with clock("select"):
             self._keep_exemplars(allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
@@ -108,7 +107,7 @@ class Episode:
         self._latest = phase, allocation, clock
 
     def evaluate(self) -> PhaseResult:
-        """Line 19: both readouts on the evaluation samples of all seen classes, after the latest phase."""
+        """Evaluates both readouts on all seen classes after the latest phase: line 19."""
         if self._latest is None:
             raise ValueError("no phase has been trained since this episode began or was restored")
         phase, allocation, clock = self._latest
@@ -117,18 +116,18 @@ class Episode:
         return self._result(phase, allocation, predictions, clock)
 
     def class_means(self) -> metrics.FloatArray | None:
-        """What nearest-mean readout compares with: the mean of every seen class; None where one holds no sample."""
+        """Returns the class means of the nearest-mean readout, or None if a seen class holds no sample."""
         held, counts = self._memory.samples(), self._memory.counts()
         if not all(counts.values()):
             return None
         features = self._learner.describe(self._held, held).features
         mirrored = None
-        if self._learner.mirrors:  # iCaRL's means are over the exemplars and their mirror images
+        if self._learner.mirrors:  # iCaRL averages over exemplars and their mirror images
             mirrored = self._learner.describe(self._held, held, mirrored=True).features
         return metrics.class_means(features, held.labels, list(counts), mirrored)
 
     def snapshot(self) -> Snapshot:
-        """Everything needed to go on from here, in this process or another."""
+        """Returns everything needed to continue from here, in this process or another."""
         owned = self._bank.owned()
         facts = {
             "phases": [list(classes) for classes in self._phases],
@@ -148,10 +147,10 @@ class Episode:
         return Snapshot(facts, tensors)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Becomes the episode that the snapshot was taken of; the next `advance` gives equal results, bit for bit."""
+        """Restores a snapshot. The next `advance` then gives bit-identical results."""
         facts, parts = snapshot.facts, _by_part(snapshot.tensors)
         if facts["origin"] != self._origin:
-            raise InputError(f"snapshot: it is of {facts['origin']}, expected {self._origin}")
+            raise InputError(f"snapshot: taken of {facts['origin']}, expected {self._origin}")
         self._learner.load(parts["network"])
         owned = parts.get("owned", {"rows": torch.empty(0), "values": torch.empty(0)})
         numbers = map(int, owned["rows"].tolist())
@@ -168,7 +167,7 @@ class Episode:
         self._latest = None
 
     def _allocate(self, phase: Phase, action: Action | None, clock: Clock) -> Allocation | None:
-        """Who may hold how much in this phase; None where nothing is limited (phase 0, and methods that keep all)."""
+        """Computes the quotas of a phase; None if nothing is limited (phase 0, and methods that keep all data)."""
         replay = self._learner.method.replay
         if phase.index == 0 or replay == "all":
             return None
@@ -188,7 +187,7 @@ class Episode:
             return self._allocator.allocate(state, decision, held=held, arriving=arriving)
 
     def _rank_latest(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Ranks the classes of the phase before, once and for all; their harder and easier half."""
+        """Ranks the classes of the previous phase, once, and returns their harder and easier halves."""
         samples = self._memory.samples().of(self._phases[-1])
         described, ranking = self._learner.rank(self._held, samples, self.next_phase, "rank")
         for label, order in ranking.items():
@@ -196,7 +195,7 @@ class Episode:
         return split(class_entropy(described.logits, samples.labels))
 
     def _keep_exemplars(self, allocation: Allocation | None) -> None:
-        """Lines 15-16: every old class is cut to its quota, the rest is freed; a method may refine what stays."""
+        """Cuts every old class to its quota and frees the rest: lines 15-16. The method may refine what is kept."""
         if allocation is None:
             self._memory.open(None)
             return
@@ -206,7 +205,7 @@ class Episode:
         self._memory.open(allocation.budget)
 
     def _refine(self, allocation: Allocation) -> None:
-        """While everything is still held, the method may give what will be kept better values."""
+        """Lets the method refine the exemplars to be kept, while everything is still held."""
         latest = set(self._phases[-1])
         kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
         new = _samples({label: rows for label, rows in kept.items() if label in latest})
@@ -215,7 +214,7 @@ class Episode:
         self._learner.refine(new, old, held, self._held, self._replace, self.next_phase)
 
     def _replace(self, samples: Samples, values: Values) -> IntArray:
-        """Refined rows take the places of their originals; their numbers."""
+        """Replaces rows by their refined versions and returns the new row numbers."""
         rows = self._bank.own(values)
         for label, old, new in zip(samples.labels.tolist(), samples.rows.tolist(), rows.tolist(), strict=True):
             self._memory.replace(label, old, new)
@@ -223,7 +222,7 @@ class Episode:
         return rows
 
     def _load_new(self, phase: Phase, allocation: Allocation | None) -> None:
-        """New data at random without replacement. A larger quota draws the same rows and more."""
+        """Loads new data at random, without replacement. A larger quota draws a superset of the rows."""
         for label, rows in phase.train.items():
             quota = len(rows) if allocation is None else allocation.new[label]
             order = self._streams.numpy(phase.index, f"load/{label}").permutation(len(rows))
@@ -278,7 +277,7 @@ def _samples(rows: Mapping[int, IntArray]) -> Samples:
 
 
 def _by_part(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """'memory/rows' -> ['memory']['rows']."""
+    """Groups tensors by prefix: 'memory/rows' -> ['memory']['rows']."""
     parts: dict[str, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         part, _, rest = name.partition("/")

@@ -1,21 +1,21 @@
-"""The errors that remem raises on purpose; the command line turns InputError into one line and exit code 2."""
+"""Exceptions of remem. The command line prints an InputError as one line and exits with code 2."""
 
 
 class InputError(ValueError):
-    """The user's input is wrong: the message names the field, what was given and what is allowed."""
+    """The user's input is wrong. The message names the field, the given value and the allowed values."""
 
 
 class DamagedFileError(InputError):
-    """A file that remem reads is missing, cut short or not what it claims to be."""
+    """A file that remem reads is missing, truncated or of another kind."""
 
 
 class BudgetError(RuntimeError):
-    """More samples would be held at the same time than the budget allows (protocol 1). Never caught inside remem."""
+    """More samples would be held at once than the budget allows (protocol 1). Never caught during a run."""
 
 
 class NotHeldError(RuntimeError):
-    """A row was read that is not in memory (protocol 1: what is discarded is gone)."""
+    """A row was read that is not in memory (protocol 1: discarded samples are gone)."""
 
 
 class SealedError(RuntimeError):
-    """The test set was read while a policy learns (protocol 3: no choice ever sees a test set)."""
+    """The test set was read during policy training (protocol 3: no choice may depend on a test set)."""

@@ -14,8 +14,6 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from remem.errors import InputError
-
 
 class Settings(BaseModel):
     """A section of settings: frozen, without unknown keys; its fields define types, limits and descriptions."""
@@ -57,8 +55,8 @@ def plain_fields(section: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _is_own_line(line: Any) -> bool:
-    """Whether an InputError has been raised, whose message is a whole line already."""
-    return isinstance(line.get("ctx", {}).get("error"), InputError)
+    """Whether a validator of remem's own has raised; its message says everything."""
+    return "error" in line.get("ctx", {})
 
 
 def _with_description(line: Any, field: FieldInfo) -> InitErrorDetails:

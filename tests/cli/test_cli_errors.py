@@ -20,6 +20,15 @@ MISTAKES = {
     "preset": (["--preset", "papier"], "preset: 'papier' given, expected one of small, paper"),
     "setting": (["--set", "train.epoch=5"], "train.epoch: no such setting; did you mean 'train.epochs'?"),
     "no value": (["--set", "train.epochs"], "--set: 'train.epochs' given, expected key=value such as train.epochs=5"),
+    "too small": (
+        ["--set", "train.epochs=0"],
+        "train.epochs: 0 given; input should be greater than or equal to 1 (epochs per phase)\n",
+    ),
+    "in a list": (
+        ["--set", "net.hidden=[8, 0]"],
+        "net.hidden.1: 0 given; input should be greater than or equal to 1 (",
+    ),
+    "of a method": (["--set", "method.weight=-1"], "method.weight: -1 given; "),
     "text for a number": (["--set", "train.epochs=few"], "train.epochs: 'few' given; "),
     "truth for a number": (["--set", "train.epochs=true"], "train.epochs: True given; input should be neither"),
     "truth for a number or none": (["--set", "scenario.base_classes=false"], "scenario.base_classes: False given; "),
@@ -99,7 +108,7 @@ def test_out_is_a_file(remem: Command, vectors: str, tmp_path: Path) -> None:
 def test_resuming_what_is_not_a_run(remem: Command, tmp_path: Path) -> None:
     said = remem("resume", tmp_path)
     assert is_one_line(said)
-    assert f"{tmp_path / 'config.json'}: no such file; expected the folder of a run" in said.err
+    assert f"{tmp_path}: no run, learning or study; expected a folder with one of config.json, " in said.err
 
 
 def test_resuming_from_a_damaged_checkpoint(remem: Command, vectors: str, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_an_oracle_is_called_an_oracle(remem: Command, vectors: str, tmp_path: P
         (["--source", "dataset:cifar10"], "no data set named 'cifar10'; did you mean 'cifar100'?"),
         (["--epochs", "0"], "learn.epochs: 0 given; "),
         (["--baseline", "mean"], "learn.baseline: 'mean' given; "),
-        (["--set", "learn.lr=1"], "learn.rate: no such setting; there are lr_eta"),
+        (["--set", "learn.lr=1"], "learn.lr: no such setting; there are lr_eta"),
         (["--set", "lern.runs=1"], "lern: no such setting"),
         (["--crossval-fixed", "--pool", "0"], "learn.pool: 0 given; expected at least 1"),
         (["--method", "joint"], "method: joint given, but it shares no memory between old and new"),
@@ -133,20 +133,21 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(
 
 
 def test_runs_and_learnings_are_told_apart(remem: Command, vectors: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
     said = remem("resume", tmp_path, "--workers", 2)
     assert (said.code, said.err) == (
         2,
-        f"error: --workers: 2 given, but {tmp_path} holds no learning of a policy and no study; expected none\n",
+        f"error: --workers: 2 given, but {tmp_path} holds a run; expected a learning or a study\n",
     )
-    assert f"--ray: auto given, but {tmp_path} holds no learning" in remem("resume", tmp_path, "--ray", "auto").err
-    (tmp_path / "learning.json").write_text("{}")
+    assert f"--ray: auto given, but {tmp_path} holds a run" in remem("resume", tmp_path, "--ray", "auto").err
+    (tmp_path / "config.json").rename(tmp_path / "learning.json")
     said = remem("resume", tmp_path)
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "learning.json: not the settings of a policy's learning" in said.err
+    assert "learning.json: not the settings of a learning" in said.err
     said = remem("run", "--dataset", vectors, *TINY[:-4], "--out", tmp_path)
     assert (said.code, said.err) == (
         2,
-        f"error: --out: {tmp_path} holds a learning.json that is not of a run; expected a new folder\n",
+        f"error: --out: {tmp_path} holds a learning.json of something else; expected a new folder\n",
     )
 
 

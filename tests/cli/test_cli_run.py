@@ -28,7 +28,7 @@ def test_settings_come_from_preset_file_flags_and_set_in_that_order(
     assert settings["scenario"] == {"phases": 2, "base_classes": 2, "order": "seed:0", "validation": 0.0}
     assert settings["memory"] == {"budget": 40, "exemplars": 12, "selection": "uniform"}
     assert (settings["train"]["epochs"], settings["train"]["batch_size"]) == (1, 32)  # --set above all, then the file
-    assert settings["train"]["rate"] == 0.2  # the preset
+    assert settings["train"]["lr"] == 0.2  # the preset
 
 
 def test_a_run_leaves_its_files_and_keeps_the_budget(remem: Command, vectors: str, tmp_path: Path) -> None:

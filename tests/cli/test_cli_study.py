@@ -1,7 +1,6 @@
 """`remem study` and what `remem resume` makes of its folder: words, mistakes, kills, Ctrl-C, Ray; equal studies."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -102,7 +101,7 @@ def test_it_says_what_it_does_and_ends_with_a_table(remem: Command, quick: Path,
     refused = remem("run", "--dataset", "digits", "--out", out)
     assert (refused.code, refused.err) == (
         2,
-        f"error: --out: {out} holds a study.json that is not of a run; expected a new folder\n",
+        f"error: --out: {out} holds a study.json of something else; expected a new folder\n",
     )
 
 
@@ -166,20 +165,17 @@ def test_ctrl_c_says_how_to_go_on(quick: Path, tmp_path: Path) -> None:
     out, interrupt = tmp_path / "out", Interrupt(signal.SIGINT, "EpochEnded", phase=1)
     ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)
     assert ended.code == 1
-    done = re.fullmatch(
-        rf"stopped with (\d) runs complete; go on with `remem resume {re.escape(str(out))}`\n", ended.err
-    )
-    assert done, ended.err
     results = [json.loads(path.read_text()) for path in out.glob("runs/*/result.json")]
-    assert int(done[1]) == sum(result["status"] == "complete" for result in results)
+    complete = sum(result["status"] == "complete" for result in results)
+    assert ended.err == f"stopped with {complete} runs complete; go on with `remem resume {out}`\n"
     assert ended.children
     assert not alive(ended.children)
 
 
 def test_ray_gives_the_same_study(quick: Path, whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "remem", "study", quick, "--ray", "local", "--workers", "2", "--out", out]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    command = [sys.executable, "-m", "remem", "study", str(quick), "--ray", "local", "--workers", "2"]
+    process = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (process.returncode, process.stderr) == (0, "")
     assert "workers  2 Ray workers" in process.stdout
     assert outcome(out) == outcome(whole)

@@ -10,21 +10,23 @@ import pytest
 
 from cli.conftest import Command
 from remem.cli.demo import POLICIES, verdict
-from remem.parallel.pool import Job, WorkerPool, ignore
-from remem.parallel.worker import JobHandler
+from remem.events import Event
+from remem.parallel.jobs import Job, find_handler
+from remem.parallel.pool import WorkerPool, ignore
 from remem.runs.results import RunResult
+from report_factories import make_run
 
 TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
 
 
 class OneAfterAnother(WorkerPool):
-    """A crew without the cost of new processes."""
+    """A pool without the cost of new processes."""
 
     def run(
-        self, jobs: Sequence[Job], tell: Callable[[Job, dict[str, Any]], None] = ignore
+        self, jobs: Sequence[Job], emit: Callable[[Job, Event], None] = ignore
     ) -> Iterator[tuple[Job, dict[str, Any]]]:
         for job in jobs:
-            yield job, JobHandler().do(job.kind, job.order, partial(tell, job))
+            yield job, find_handler(job.kind)(job.payload, partial(emit, job))
 
 
 def test_the_demo_compares_all_runs_and_reuses_them(
@@ -60,10 +62,8 @@ def test_the_demo_compares_all_runs_and_reuses_them(
     assert "train.epochs is 2, but this run began with 1; settings cannot change" in changed.err
 
 
-def made(policy: str, average: float, lost: float) -> RunResult:
-    config = {"policy": policy, "method": {"name": "icarl"}}
-    facts = {"config": config, "oracle": False, "phases": []}
-    return RunResult({**facts, "average_accuracy": average, "forgetting": lost})
+def made(policy: str, average: float, forgetting: float) -> RunResult:
+    return make_run("icarl", policy, [average]).model_copy(update={"forgetting": forgetting})
 
 
 def test_the_winner_in_words() -> None:

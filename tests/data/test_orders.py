@@ -35,7 +35,7 @@ def test_lucir_is_the_shuffle_of_seed_1993() -> None:
 def test_subsets_are_positions_among_1000() -> None:
     lucir, podnet = subset_labels("imagenet-subset-lucir"), subset_labels("imagenet-subset-podnet")
     assert podnet == tuple(range(100))
-    assert len(set(lucir) & set(podnet)) == 9  # methods.md 9
+    assert len(set(lucir) & set(podnet)) == 9
     assert lucir == tuple(sorted(np.random.RandomState(1993).permutation(1000)[:100].tolist()))
     first = [lucir[label] for label in class_order("lucir", "imagenet-subset-lucir", 100)[:4]]
     assert first == [637, 509, 782, 85]

@@ -82,7 +82,7 @@ def test_distil_is_zero_for_the_teacher_itself_with_any_new_columns() -> None:
 
 
 def test_all_three_published_forms_have_the_same_gradient() -> None:
-    """Ours, the soft cross-entropy, and LUCIR's element mean x O x T^2 x 0.25 (methods.md 1.4)."""
+    """Ours, the soft cross-entropy, and LUCIR's element mean x O x T^2 x 0.25."""
     teacher = made(OLD, 5)
 
     def ours(logits: Tensor) -> Tensor:

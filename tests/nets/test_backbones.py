@@ -36,7 +36,7 @@ def test_every_registered_backbone_is_tested() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("resnet32", 466_256),  # methods.md 0
+        ("resnet32", 466_256),
         ("resnet32-pod", 463_504),
         ("resnet18", 11_689_512 - 513_000),  # torchvision's ResNet-18 without its classifier of 1000 classes
         ("resnet18-pod", 11_689_512 - 513_000 - 64 * 3 * (49 - 9)),  # a 3x3 stem instead of 7x7
@@ -107,7 +107,7 @@ def test_last_relu_acts_before_pooling(name: str) -> None:
 
 
 def plain_forward(net: ResNet, x: Tensor, relu_after: set[int]) -> Tensor:
-    """An independent implementation of methods.md: all blocks in sequence, a ReLU after those in `relu_after`."""
+    """An independent implementation: all blocks in sequence, a ReLU after those in `relu_after`."""
     first = net.levels[0]
     assert isinstance(first, Level)
     x = first.entry(x)

@@ -1,4 +1,4 @@
-"""Nodes of the prefix tree as jobs, with fake workers: parents first, every node once, each worker in its own task."""
+"""Nodes of the prefix tree as jobs, with fake workers: every node is trained once, after its parent."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,8 +9,8 @@ from remem.parallel.backend import Message
 from remem.parallel.jobs import Job
 from remem.parallel.pool import WorkerPool
 from remem.rl.config import compose_learning
-from remem.rl.jobs import NODE, PooledTraining
 from remem.rl.paths import Node, TaskKey
+from remem.rl.pooled_training import NODE, PooledTraining
 from remem.rl.prefix_tree import missing
 
 TASKS = [TaskKey(number, "short") for number in range(3)]

@@ -1,4 +1,4 @@
-"""The report page and its figures: every number in it, nothing fetched, everything escaped."""
+"""page.py and plots.py: every number is on the page, nothing is fetched, everything is escaped."""
 
 import re
 from html.parser import HTMLParser
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from remem.report.page import answer, introduction, page, write_page
-from remem.report.plots import COLOURS, accuracy_figure, before_and_now, memory_figure
-from report_factories import made_run
+from remem.report.plots import COLOURS, accuracy_figure, memory_figure, samples_per_class
+from report_factories import make_run
 
 VOID = {"meta", "br", "path", "use"}
 
@@ -37,7 +37,7 @@ class Outline(HTMLParser):
             assert self.open.pop() == tag
 
 
-RUNS = [made_run("icarl", "static", [0.81, 0.62, 0.43]), made_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
+RUNS = [make_run("icarl", "static", [0.81, 0.62, 0.43]), make_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
 
 
 def test_the_page_has_every_number_of_both_runs(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_page_has_every_number_of_both_runs(tmp_path: Path) -> None:
     assert "From phase 1 on, at most 40 samples are held at once." in text
 
 
-def test_the_page_holds_everything_itself_and_is_well_formed() -> None:
+def test_the_page_is_self_contained_and_well_formed() -> None:
     text = page(RUNS, "title")
     for word in ("http", "<script", "<link", "<img", "@import", "src=", "file:"):
         assert word not in text
@@ -66,33 +66,37 @@ def test_the_page_holds_everything_itself_and_is_well_formed() -> None:
     assert used <= set(outline.ids)
 
 
-def test_text_from_outside_is_escaped() -> None:
-    run = made_run("icarl", "<script>alert(1)</script>", [0.5, 0.4], data={"name": "folder:<b>&"})
+def test_text_from_results_is_escaped() -> None:
+    run = make_run("icarl", "<script>alert(1)</script>", [0.5, 0.4], data={"name": "folder:<b>&"})
     text = page([run], "<i>title</i>")
     for bad in ("<script>", "<b>", "<i>"):
         assert bad not in text
     assert "&lt;script&gt;" in text
 
 
-def test_oracles_and_unfinished_runs_are_said() -> None:
-    upper = made_run("joint", "static", [0.9, 0.9], oracle=True, decides=False)
+def test_oracles_and_unfinished_runs_are_marked() -> None:
+    upper = make_run("joint", "static", [0.9, 0.9], oracle=True, decides=False)
     text = page([*RUNS, upper], "title")
     assert "joint / - (oracle)" in text
     assert "joint / static" not in text
     assert "Runs marked (oracle)" in text
     assert "not complete" not in text
-    assert "not complete" in page([made_run("icarl", "static", [])], "title")
+    unfinished = make_run("icarl", "static", [0.99], complete=False)
+    assert "Some runs are not complete; their numbers are those so far." in page([*RUNS, unfinished], "title")
 
 
-def test_the_answer_leaves_oracles_out() -> None:
-    upper = made_run("joint", "static", [0.9, 0.9, 0.9], oracle=True)
+def test_oracles_and_unfinished_runs_are_not_the_best_one() -> None:
+    upper = make_run("joint", "static", [0.9, 0.9, 0.9], oracle=True)
     words = "Highest average accuracy: icarl / fixed-0.6 with 67.67 %, 5.67 points above icarl / static."
-    assert answer([*RUNS, upper]) == words
-    assert answer([upper]) == "No run here is both complete and free of oracles."
+    unfinished = make_run(
+        "icarl", "fixed-0.9", [0.99], complete=False, scenario={"phases": 2}
+    )  # the average of phase 0 alone
+    assert answer([*RUNS, upper]) == answer([*RUNS, unfinished]) == words
+    assert answer([upper, unfinished]) == "No run here is both complete and free of oracles."
 
 
-def test_what_is_not_judged_on_test_data_says_so() -> None:
-    tuned = made_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1})
+def test_runs_that_are_not_evaluated_on_test_data_are_marked() -> None:
+    tuned = make_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1})
     words = "evaluated on a share of the training data"
     assert words not in page(RUNS, "title")
     assert "All runs are evaluated on a share of the training data, not on test data." in introduction([tuned])
@@ -102,16 +106,16 @@ def test_what_is_not_judged_on_test_data_says_so() -> None:
     assert words in page([tuned], "title")
 
 
-def test_blocks_of_runs_that_differ_in_the_methods_own_settings_have_their_own_names() -> None:
-    runs = [made_run("finetune", "static", [0.8, 0.6], method={"replay": replay}) for replay in (True, False)]
+def test_blocks_of_runs_have_different_names() -> None:
+    runs = [make_run("finetune", "static", [0.8, 0.6], method={"replay": replay}) for replay in (True, False)]
     named = re.findall(r"<summary>(.*?)</summary>", page(runs, "title"))
     assert named == ["finetune (replay=true) / static", "finetune (replay=false) / static"] * 2
-    seeds = [made_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in (4, 7)]
+    seeds = [make_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in (4, 7)]
     named = re.findall(r"<summary>(.*?)</summary>", page(seeds, "title"))
     assert named == ["icarl / static, seed 4", "icarl / static, seed 7"] * 2
 
 
-def test_figures_are_equal_when_made_twice_and_use_the_colour_of_the_page() -> None:
+def test_figures_repeat_exactly_and_use_the_text_colour_of_the_page() -> None:
     svg = accuracy_figure(RUNS)
     assert svg == accuracy_figure(RUNS)
     assert "currentColor" in svg
@@ -120,12 +124,12 @@ def test_figures_are_equal_when_made_twice_and_use_the_colour_of_the_page() -> N
     assert "<text" not in svg  # letters are paths: no font is needed
 
 
-def test_seeds_share_a_line() -> None:
-    seeds = [made_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in range(3)]
+def test_seeds_are_one_line_with_a_band() -> None:
+    seeds = [make_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in range(3)]
     assert COLOURS[1].lower() not in memory_figure(seeds).lower()
     assert "FillBetween" in accuracy_figure(seeds)
 
 
 def test_samples_per_class() -> None:
     _, first, second = RUNS[0].phases
-    assert before_and_now(first, second) == pytest.approx((10 / 6, 30 / 2))
+    assert samples_per_class(first, second) == pytest.approx((10 / 6, 30 / 2))

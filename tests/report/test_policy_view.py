@@ -1,4 +1,4 @@
-"""What is shown of a policy: probabilities and paths worked out by hand, text line by line, whole pictures."""
+"""policy_view.py, policy_text.py and policy_plot.py: probabilities and paths by hand, text line by line, figures."""
 
 import math
 import re
@@ -13,8 +13,8 @@ from remem.policies.files import save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned, untrained
 from remem.policies.policy import Policy
-from remem.policies.table import resolve_policy
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.policies.table import resolve_policy
 from remem.report.plots import COLOURS
 from remem.report.policy_plot import draw_policy, policy_figure, policy_page
 from remem.report.policy_text import PLAIN_BARS, policy_text
@@ -58,7 +58,7 @@ def test_probabilities_of_known_weights() -> None:
     assert np.isnan(splits).sum() == 18
 
 
-def test_states_matter_as_the_networks_say() -> None:
+def test_probabilities_depend_on_the_inputs_of_the_networks() -> None:
     """The ratio is the first input, the old share the second, the action of level 1 the third."""
     network = TwoLevelPolicy(PolicySettings(hidden=1))
     weights = network.state_dict()
@@ -78,7 +78,7 @@ def test_states_matter_as_the_networks_say() -> None:
     assert first_splits(network)[6, 0] == pytest.approx(odds / (odds + 8), abs=1e-6)
 
 
-def test_paths_are_arithmetic() -> None:
+def test_paths_of_hand_written_policies() -> None:
     static = path(resolve_policy("static", 0), 5, 7000)
     assert [d.old_total for d in static] == [2000] * 5  # E beside 5000 new samples
     assert [d.old_total for d in path(resolve_policy("static", 0), 25, 3000)] == [2000] * 25
@@ -87,7 +87,7 @@ def test_paths_are_arithmetic() -> None:
     assert [(d.old_share, d.clamped) for d in path(Fixed(5), 25, 3000)] == [(0.6, True)] * 25
 
 
-def test_a_path_climbs_step_by_step() -> None:
+def test_a_path_changes_by_a_tenth_at_a_time() -> None:
     shares = [d.old_tenths for d in path(untrained("x"), 5, 7000)]
     assert shares == [5] * 5
     eager = TwoLevelPolicy()
@@ -116,7 +116,7 @@ def learned(tmp_path: Path) -> Policy:
     return resolve_policy(str(tmp_path / "learned"), 0)
 
 
-def test_the_text_says_where_a_policy_comes_from(learned: Policy) -> None:
+def test_the_text_has_provenance_probabilities_and_paths(learned: Policy) -> None:
     text = policy_text(learned)
     for line in (
         "policy      upper <b> (oracle: it saw what no honest policy may see)",
@@ -138,7 +138,7 @@ def test_the_text_says_where_a_policy_comes_from(learned: Policy) -> None:
     assert policy_text(learned, PLAIN_BARS).isascii()
 
 
-def test_policies_without_probabilities_have_a_path_alone() -> None:
+def test_policies_without_probabilities_show_only_their_paths() -> None:
     text = policy_text(resolve_policy("fixed-0.5", 0))
     assert "Level" not in text
     assert "old share   0.5" in text
@@ -165,14 +165,14 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "another data set, a?[2Jb" in text
 
 
-def test_pictures_of_every_kind(learned: Policy, tmp_path: Path) -> None:
+def test_figures_are_written_in_every_format(learned: Policy, tmp_path: Path) -> None:
     for name, start in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("deep/a.html", b"<!doctype html>")):
         draw_policy(learned, tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(start)
     assert b"Date" not in (tmp_path / "a.svg").read_bytes()
 
 
-def test_the_page_holds_everything_itself(learned: Policy) -> None:
+def test_the_page_is_self_contained(learned: Policy) -> None:
     text = policy_page(learned)
     for word in ("http", "<script", "<link", "<img", "src=", "<b>"):
         assert word not in text

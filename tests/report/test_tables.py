@@ -1,4 +1,4 @@
-"""Tables of runs, from results made by hand."""
+"""tables.py: rows and names of runs, from results made by hand."""
 
 from remem.report.tables import (
     Table,
@@ -11,7 +11,7 @@ from remem.report.tables import (
     totals_line,
     varying_settings,
 )
-from report_factories import made_run
+from report_factories import make_run
 
 
 def test_text_is_aligned() -> None:
@@ -25,7 +25,7 @@ def test_markdown() -> None:
 
 
 def test_summary_of_single_runs() -> None:
-    table = summary_table([made_run("icarl", "static", [0.8, 0.6]), made_run("icarl", "fixed-0.6", [0.8, 0.7])])
+    table = summary_table([make_run("icarl", "static", [0.8, 0.6]), make_run("icarl", "fixed-0.6", [0.8, 0.7])])
     assert table.header == ("method", "policy", "runs", "average %", "last %", "forgetting", "peak samples")
     assert table.rows == (
         ("icarl", "static", "1", "70.00", "60.00", "20.00", "40"),
@@ -34,27 +34,27 @@ def test_summary_of_single_runs() -> None:
 
 
 def test_summary_over_seeds_has_students_interval() -> None:
-    runs = [made_run("icarl", "static", [0.5, 0.5], seed=0), made_run("icarl", "static", [0.6, 0.6], seed=1)]
+    runs = [make_run("icarl", "static", [0.5, 0.5], seed=0), make_run("icarl", "static", [0.6, 0.6], seed=1)]
     [row] = summary_table(runs).rows
     # Two values, 0.1 apart: deviation 0.0707, t(1) = 12.706, half width 12.706 x 0.0707 / sqrt(2) = 0.6353.
     assert row[2:5] == ("2", "55.00 ± 63.53", "55.00 ± 63.53")
 
 
 def test_settings_that_differ_get_a_column_and_keep_runs_apart() -> None:
-    longer = made_run("icarl", "static", [0.8, 0.5], scenario={"phases": 10})
-    runs = [made_run("icarl", "static", [0.8, 0.6]), longer]
+    longer = make_run("icarl", "static", [0.8, 0.5], scenario={"phases": 10})
+    runs = [make_run("icarl", "static", [0.8, 0.6]), longer]
     assert varying_settings(runs) == ["scenario.phases"]
     assert [len(group) for group in by_settings(runs)] == [1, 1]
     assert [row[2] for row in summary_table(runs).rows] == ["1", "10"]
     assert group_names(runs) == ["icarl / static, scenario.phases 1", "icarl / static, scenario.phases 10"]
 
 
-def test_a_methods_own_settings_are_compared_among_its_runs_and_are_in_its_name() -> None:
+def test_settings_of_a_method_are_compared_among_its_runs_and_become_part_of_its_name() -> None:
     runs = [
-        made_run("icarl", "static", [0.8, 0.6], method={"weight": 1.0}),
-        made_run("finetune", "static", [0.8, 0.6], method={"replay": True, "weight": 2.0}),
-        made_run("finetune", "static", [0.8, 0.5], method={"replay": False, "weight": 2.0}, seed=1),
-        made_run("finetune", "static", [0.8, 0.4], method={"replay": False, "weight": 2.0}, seed=2),
+        make_run("icarl", "static", [0.8, 0.6], method={"weight": 1.0}),
+        make_run("finetune", "static", [0.8, 0.6], method={"replay": True, "weight": 2.0}),
+        make_run("finetune", "static", [0.8, 0.5], method={"replay": False, "weight": 2.0}, seed=1),
+        make_run("finetune", "static", [0.8, 0.4], method={"replay": False, "weight": 2.0}, seed=2),
     ]
     assert varying_settings(runs) == []
     assert group_names(runs) == [
@@ -71,10 +71,10 @@ def test_a_methods_own_settings_are_compared_among_its_runs_and_are_in_its_name(
     assert [row[0] for row in comparison_table(runs).rows] == run_names(runs)
 
 
-def test_a_setting_that_only_some_runs_have_and_one_that_is_a_table_tell_runs_apart() -> None:
-    plain = made_run("icarl", "static", [0.8, 0.6], train={"options": {}})
-    adam = made_run("icarl", "static", [0.8, 0.6], train={"options": {"betas": [0.9, 0.99]}})
-    older = made_run("icarl", "static", [0.8, 0.6], train={})
+def test_settings_that_some_runs_lack_and_settings_that_are_tables_tell_runs_apart() -> None:
+    plain = make_run("icarl", "static", [0.8, 0.6], train={"options": {}})
+    adam = make_run("icarl", "static", [0.8, 0.6], train={"options": {"betas": [0.9, 0.99]}})
+    older = make_run("icarl", "static", [0.8, 0.6], train={})
     assert group_names([plain, adam, older]) == [
         "icarl / static, train.options {}",
         'icarl / static, train.options {"betas": [0.9, 0.99]}',
@@ -83,35 +83,35 @@ def test_a_setting_that_only_some_runs_have_and_one_that_is_a_table_tell_runs_ap
 
 
 def test_oracles_are_marked() -> None:
-    run = made_run("joint", "static", [0.8, 0.8], oracle=True)
+    run = make_run("joint", "static", [0.8, 0.8], oracle=True)
     assert summary_table([run]).rows[0][0] == "joint (oracle)"
     assert comparison_table([run]).rows[0][0] == "joint / static (oracle)"
 
 
-def test_a_policy_that_decides_nothing_is_not_named_unless_rows_would_be_called_the_same() -> None:
-    upper = made_run("joint", "static", [0.8, 0.8], oracle=True, decides=False)
+def test_a_policy_that_decides_nothing_is_named_only_where_rows_would_have_equal_names() -> None:
+    upper = make_run("joint", "static", [0.8, 0.8], oracle=True, decides=False)
     assert summary_table([upper]).rows[0][:2] == ("joint (oracle)", "-")
     assert group_names([upper]) == [upper.label] == ["joint / - (oracle)"]
-    again = made_run("joint", "fixed-0.6", [0.8, 0.8], oracle=True, decides=False)
-    assert group_names([upper, again, made_run("icarl", "static", [0.8, 0.6])]) == [
+    again = make_run("joint", "fixed-0.6", [0.8, 0.8], oracle=True, decides=False)
+    assert group_names([upper, again, make_run("icarl", "static", [0.8, 0.6])]) == [
         "joint (policy=static) / - (oracle)",
         "joint (policy=fixed-0.6) / - (oracle)",
         "icarl / static",
     ]
 
 
-def test_the_totals_say_if_they_are_no_test_accuracy() -> None:
-    line = totals_line(made_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1}))
+def test_totals_say_if_they_are_not_from_test_data() -> None:
+    line = totals_line(make_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1}))
     assert line.endswith("forgetting 20.00 points, evaluated on a share of the training data (0.1)")
 
 
 def test_comparison_shows_the_memory_of_the_last_phase() -> None:
-    [row] = comparison_table([made_run("icarl", "static", [0.8, 0.6])]).rows
+    [row] = comparison_table([make_run("icarl", "static", [0.8, 0.6])]).rows
     assert row == ("icarl / static", "70.00", "60.00", "20.00", "10", "30")
 
 
-def test_phases_of_a_run() -> None:
-    run = made_run("icarl", "static", [0.8, 0.6])
+def test_the_phases_of_a_run() -> None:
+    run = make_run("icarl", "static", [0.8, 0.6])
     assert phase_table(run).rows == (
         ("0", "4", "80.00", "70.00", "80.00", "-", "0", "100"),
         ("1", "6", "60.00", "50.00", "60.00", "0.25", "10", "30"),
@@ -119,7 +119,14 @@ def test_phases_of_a_run() -> None:
     assert totals_line(run) == "average accuracy 70.00 %, last 60.00 %, forgetting 20.00 points"
 
 
-def test_a_run_that_has_just_begun() -> None:
-    run = made_run("icarl", "static", [])
-    assert summary_table([run]).rows[0][3:] == ("-", "-", "-", "0")
-    assert comparison_table([run]).rows[0][1:] == ("-", "-", "-", "-", "-")
+def test_a_run_of_which_only_phase_0_is_complete() -> None:
+    run = make_run("icarl", "static", [0.8], complete=False)
+    assert summary_table([run]).rows[0][3:] == ("80.00", "80.00", "0.00", "0")
+    assert comparison_table([run]).rows[0][1:] == ("80.00", "80.00", "0.00", "0", "100")
+    assert phase_table(run).rows == (("0", "4", "80.00", "70.00", "80.00", "-", "0", "100"),)
+
+
+def test_a_phase_without_class_means_has_no_such_accuracy() -> None:
+    run = make_run("icarl", "static", [0.8, 0.6])
+    bare = run.model_copy(update={"phases": tuple(p.model_copy(update={"accuracy_nme": None}) for p in run.phases)})
+    assert [row[4] for row in phase_table(bare).rows] == ["-", "-"]

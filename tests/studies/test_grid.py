@@ -1,4 +1,4 @@
-"""The grid of a study: which runs there are, what they are called, which of them share a learning, what is refused."""
+"""grid.py: the runs of a study, their names, the learnings they share, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -48,27 +48,27 @@ def test_every_combination_is_a_run_with_its_own_settings() -> None:
     assert (run.policy, run.learning) == ("static", None)
 
 
-def test_runs_side_by_side_leave_each_other_the_cores() -> None:
+def test_runs_and_learnings_have_one_thread_unless_the_settings_say_more() -> None:
     for given, taken in ((0, 1), (3, 3)):
         study = planned({"policies": ["static", "rmm-learned"]}, train={"threads": given})
         assert [run.config.train.threads for run in study.runs] == [taken, taken]
         assert [learning.target.train.threads for learning in study.learnings.values()] == [taken]
 
 
-def test_seeds_can_bring_their_own_class_order() -> None:
+def test_seeds_can_have_their_own_class_orders() -> None:
     seeds = planned({"seeds": [0, 3], "order_by_seed": True}).runs
     assert [(run.config.seed, run.config.scenario.order) for run in seeds] == [(0, "seed:0"), (3, "seed:3")]
     fixed = planned({"seeds": [0, 3]}, scenario={"order": "seed:9"}).runs
     assert [run.config.scenario.order for run in fixed] == ["seed:9", "seed:9"]
 
 
-def test_a_methods_own_settings_stay_with_it() -> None:
+def test_settings_of_one_method_do_not_apply_to_another() -> None:
     study = planned({"methods": ["lwf", "icarl"]}, method={"name": "lwf", "replay": False})
     assert study.runs[0].config.method.model_dump()["replay"] is False
     assert study.runs[1].config == compose(BASE, {"method": {"name": "icarl"}})
 
 
-def test_policies_in_folders_are_called_by_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_in_folders_are_named_after_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("one/mine", "two/mine"):
         (tmp_path / place).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -83,7 +83,7 @@ def test_policies_in_folders_are_called_by_the_folder(tmp_path: Path, monkeypatc
         planned({"policies": ["one/mine", "./one/mine"]})
 
 
-def test_words_are_safe_as_names_of_folders() -> None:
+def test_names_of_runs_are_safe_as_names_of_folders() -> None:
     values = ["npz:/data/Ä b/a.npz", "npz:/data/..", "DIGITS", "digits"]
     words = [name.removeprefix("data-") for name in names(planned({"vary": {"data.name": values}}))]
     assert words == ["npz-data-b-a.npz", "npz-data", "DIGITS", "digits+2"]  # case does not count everywhere
@@ -91,7 +91,7 @@ def test_words_are_safe_as_names_of_folders() -> None:
     assert names(planned({"vary": vary}))[0] == "net-mlp_train.epochs-1_finetune.epochs-1"
 
 
-def test_a_plan_of_its_own_settings_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planning_from_the_settings_of_a_plan_gives_the_same_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
     axes = {"policies": ["mine", "rmm-transferred"], "vary": {"data.name": ["npz:a.npz", "digits"]}, "seeds": [1, 2]}
@@ -122,7 +122,7 @@ def test_every_policy_that_is_learned_has_its_own_settings() -> None:
     }
 
 
-def test_what_changes_nothing_in_a_learning_does_not_multiply_it() -> None:
+def test_runs_share_a_learning_unless_it_depends_on_what_they_differ_in() -> None:
     axes = {"policies": ["rmm-learned", "rmm-transferred"], "seeds": [0, 1], "order_by_seed": True}
     vary = {"memory.budget": [200, 300], "scenario.validation": [0.0, 0.1]}
     study = planned({**axes, "vary": vary}, learn={"source": "dataset:glyphs"})

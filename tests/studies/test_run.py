@@ -1,23 +1,28 @@
-"""A study in its folder: equal to runs one after another, phase 0 trained once, resumable, checked before it starts."""
+"""run.py: a study equals its runs alone, phase 0 is trained once, everything is checked first, and it resumes."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from remem.errors import InputError
-from remem.runs.build import prepare
+from factories import blobs, timeless, write_npz
+from remem.errors import DamagedFileError, InputError
+from remem.events import Event, ignore
+from remem.parallel.backend import Messages, Worker
 from remem.parallel.pool import WorkerPool, open_pool
-from remem.runs.run import run_in_folder
+from remem.rl.events import LearningStarted
 from remem.rl.learn import learn_in_folder
-from remem.runs.results import load_result
-from remem.events import ignore
+from remem.runs.build import prepare
+from remem.runs.events import PhaseEvaluated, RunStarted
+from remem.runs.jobs import RUN
+from remem.runs.results import RunResult, load_result
+from remem.runs.run import run_in_folder
+from remem.studies.events import JobEnded, JobProgress, LearningProgress, PolicyLearned, StudyStarted
 from remem.studies.grid import Study, plan_study
 from remem.studies.run import check_runs, make_jobs, read_study, study_in_folder
-from factories import blobs, timeless, write_npz
 
 TINY: dict[str, Any] = {
     "data": {"name": "digits"},
@@ -32,82 +37,113 @@ TINY: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Done:
-    """A study that was carried out, and what it said on the way."""
+class Finished:
+    """A study that is complete, and its events. Tests only read it."""
 
     study: Study
     out: Path
-    events: list[dict[str, Any]]
+    events: list[Event]
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[WorkerPool]:
+def pool() -> Iterator[WorkerPool]:
     with open_pool(2, None) as workers:
         yield workers
 
 
 @pytest.fixture(scope="module")
-def done(crew: WorkerPool, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    out, events = tmp_path_factory.mktemp("study") / "out", list[dict[str, Any]]()
+def finished(pool: WorkerPool, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    out, events = tmp_path_factory.mktemp("study") / "out", list[Event]()
     study = plan_study(TINY)
-    study_in_folder(study, out, crew, events.append)
-    return Done(study, out, events)
+    study_in_folder(study, out, pool, events.append)
+    return Finished(study, out, events)
 
 
-def nobody() -> WorkerPool:
-    """A crew that is never asked: it would have to start somebody."""
-    return open_pool(1, None)
+class NoBackend:
+    """Fails if a worker is needed."""
+
+    about = "no workers"
+
+    def open(self, threads: int) -> int:
+        raise AssertionError("a job was submitted")
+
+    def start(self, messages: Messages, threads: int) -> Worker:
+        raise AssertionError("a worker was started")
+
+    def close(self) -> None:
+        """Nothing was opened."""
 
 
-def test_every_run_equals_the_same_run_alone(done: Done, tmp_path: Path) -> None:
-    for run in done.study.runs:
-        policy = run.policy if run.learning is None else str(done.out / "policies" / run.learning)
+def no_workers() -> WorkerPool:
+    """A pool for studies that must not run anything."""
+    return WorkerPool(NoBackend())
+
+
+def test_every_run_equals_the_same_run_alone(finished: Finished, tmp_path: Path) -> None:
+    for run in finished.study.runs:
+        policy = run.policy if run.learning is None else str(finished.out / "policies" / run.learning)
         prepared = prepare(run.config.model_copy(update={"policy": policy}))
         run_in_folder(prepared, tmp_path / run.name)
-        alone, here = tmp_path / run.name, done.out / "runs" / run.name
-        assert timeless(load_result(here).data) == timeless(load_result(alone).data)
+        alone, here = tmp_path / run.name, finished.out / "runs" / run.name
+        assert timeless(load_result(here).to_json()) == timeless(load_result(alone).to_json())
         for name in ("model.safetensors", "predictions.npz"):
             assert (here / name).read_bytes() == (alone / name).read_bytes()
 
 
-def test_a_learned_policy_equals_one_that_was_learned_alone(done: Done, tmp_path: Path) -> None:
-    assert list(done.study.learnings) == ["seed-0/crossval-fixed-pseudo", "seed-1/crossval-fixed-pseudo"]
-    for name, learning in done.study.learnings.items():
+def test_a_learned_policy_equals_one_that_was_learned_alone(finished: Finished, tmp_path: Path) -> None:
+    assert list(finished.study.learnings) == ["seed-0/crossval-fixed-pseudo", "seed-1/crossval-fixed-pseudo"]
+    for name, learning in finished.study.learnings.items():
         learn_in_folder(learning, tmp_path / name, ignore)
-        here, alone = ((folder / name / "policy.json").read_text() for folder in (done.out / "policies", tmp_path))
+        here, alone = ((folder / name / "policy.json").read_text() for folder in (finished.out / "policies", tmp_path))
         assert here == alone
 
 
-def test_phase_0_is_trained_once_for_all_that_begin_alike(done: Done) -> None:
+def test_phase_0_is_trained_once_for_all_runs_that_share_it(finished: Finished) -> None:
     trained = [
-        (event["name"], event["what"]["phase"])
-        for event in done.events
-        if event["event"] == "job" and event["what"]["event"] == "evaluated"
+        (event.name, event.event.phase)
+        for event in finished.events
+        if isinstance(event, JobProgress) and isinstance(event.event, PhaseEvaluated)
     ]
-    runs = [(run.name, phase) for run in done.study.runs for phase in (1, 2)]
+    runs = [(run.name, phase) for run in finished.study.runs for phase in (1, 2)]
     assert sorted(trained) == sorted([("phase 0 of static_seed-0", 0), ("phase 0 of static_seed-1", 0), *runs])
-    assert not (done.out / "phase0").exists()
+    assert not (finished.out / "phase0").exists()
 
 
-def test_events_tell_what_will_happen_and_what_has(done: Done) -> None:
-    begin, *_ = done.events
-    assert (begin["event"], begin["runs"], begin["done"]) == ("begin", 6, 0)
-    assert begin["learnings"] == list(done.study.learnings)
-    assert [len(outline["phases"]) for outline in begin["jobs"].values()] == [1, 3, 3, 3] * 2
-    assert {outline["done"] for name, outline in begin["jobs"].items() if "phase 0" not in name} == {1}
-    ended = {event["name"]: event for event in done.events if event["event"] == "ended"}
-    result = load_result(done.out / "runs" / "fixed-0.6_seed-1")
-    assert ended["fixed-0.6_seed-1"]["average_accuracy"] == result.average_accuracy
-    assert ended["fixed-0.6_seed-1"]["last_accuracy"] == result.last_accuracy
-    assert [event["name"] for event in done.events if event["event"] == "learned"] == list(done.study.learnings)
+def test_events_report_what_will_happen_and_what_has_happened(finished: Finished) -> None:
+    started, *others = finished.events
+    names = list(finished.study.learnings)
+    assert isinstance(started, StudyStarted)
+    assert (started.runs, started.done, started.learnings) == (6, 0, tuple(names))
+    assert [len(job.phases) for job in started.jobs.values()] == [1, 3, 3, 3] * 2
+    assert {job.done for name, job in started.jobs.items() if "phase 0" not in name} == {1}
+    ended = {event.name: event for event in others if isinstance(event, JobEnded)}
+    assert ended.keys() == started.jobs.keys()
+    result = load_result(finished.out / "runs" / "fixed-0.6_seed-1")
+    assert ended["fixed-0.6_seed-1"].average_accuracy == result.average_accuracy
+    assert ended["fixed-0.6_seed-1"].last_accuracy == result.last_accuracy
+    assert ended["phase 0 of static_seed-0"] == JobEnded("phase 0 of static_seed-0")
+    assert [event.name for event in others if isinstance(event, PolicyLearned)] == names
+    learning = [event for event in others if isinstance(event, LearningProgress)]
+    assert [event.name for event in learning if isinstance(event.event, LearningStarted)] == names
 
 
-def test_a_complete_study_is_only_read(done: Done) -> None:
-    stamps = {path: path.stat().st_mtime_ns for path in done.out.rglob("result.json")}
-    events = list[dict[str, Any]]()
-    results = study_in_folder(read_study(done.out), done.out, nobody(), events.append)
-    assert [(event["event"], event["done"], event["jobs"]) for event in events] == [("begin", 6, {})]
-    assert list(results) == [run.name for run in done.study.runs]
+def test_runs_that_share_a_phase_0_report_it_as_done(finished: Finished) -> None:
+    begun = {
+        event.name: event.event
+        for event in finished.events
+        if isinstance(event, JobProgress) and isinstance(event.event, RunStarted)
+    }
+    started = finished.events[0]
+    assert isinstance(started, StudyStarted)
+    assert begun == started.jobs
+
+
+def test_a_complete_study_is_only_read(finished: Finished) -> None:
+    stamps = {path: path.stat().st_mtime_ns for path in finished.out.rglob("result.json")}
+    events = list[Event]()
+    results = study_in_folder(read_study(finished.out), finished.out, no_workers(), events.append)
+    assert events == [StudyStarted(runs=6, done=6, learnings=(), jobs={})]
+    assert list(results) == [run.name for run in finished.study.runs]
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
     assert len(stamps) == 6
 
@@ -115,57 +151,58 @@ def test_a_complete_study_is_only_read(done: Done) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"study": {"seeds": [0, 1, 2]}}, "study.seeds is [0, 1, 2], but this run began with [0, 1]"),
-        ({"learn": {"pool": 2}}, "learn.pool is 2, but this run began with 1"),
-        ({"train": {"epochs": 2}}, "runs.crossval-fixed-pseudo_seed-0.train.epochs is 2, but this run began with 1"),
+        ({"study": {"seeds": [0, 1, 2]}}, "study.seeds is [0, 1, 2], but this study began with [0, 1]"),
+        ({"learn": {"pool": 2}}, "learn.pool is 2, but this study began with 1"),
+        ({"train": {"epochs": 2}}, "runs.crossval-fixed-pseudo_seed-0.train.epochs is 2, but this study began with 1"),
     ],
 )
-def test_changed_settings_are_refused(changes: dict[str, Any], message: str, done: Done) -> None:
+def test_changed_settings_are_refused(changes: dict[str, Any], message: str, finished: Finished) -> None:
     with pytest.raises(InputError) as caught:
-        study_in_folder(plan_study(TINY, changes), done.out, nobody(), ignore)
+        study_in_folder(plan_study(TINY, changes), finished.out, no_workers(), ignore)
     assert message in str(caught.value)
 
 
-def test_settings_that_mean_the_same_are_accepted(done: Done) -> None:
+def test_settings_that_mean_the_same_are_accepted(finished: Finished) -> None:
     same = plan_study(TINY, {"scenario": {"order": "seed:0"}, "study": {"methods": ["icarl"]}})
     with pytest.raises(InputError, match=r"study\.methods"):  # another grid in words is another study
-        study_in_folder(same, done.out, nobody(), ignore)
+        study_in_folder(same, finished.out, no_workers(), ignore)
     written_out = plan_study(TINY, {"scenario": {"order": "seed:0"}})
-    assert study_in_folder(written_out, done.out, nobody(), ignore)
+    assert study_in_folder(written_out, finished.out, no_workers(), ignore)
 
 
-def test_what_is_left_is_done_and_nothing_else(done: Done, crew: WorkerPool, tmp_path: Path) -> None:
+def test_a_resumed_study_runs_only_what_is_left(pool: WorkerPool, tmp_path: Path) -> None:
     """As after a stop: one run complete, one in the middle, one that has not begun."""
     study = plan_study(TINY, {"study": {"policies": ["static", "fixed-0.6", "fixed-0.3"], "seeds": [0]}})
-    study_in_folder(study, tmp_path, crew, ignore)
-    wanted = {name: timeless(result.data) for name, result in results_of(study, tmp_path).items()}
+    study_in_folder(study, tmp_path, pool, ignore)
+    wanted = {name: timeless(result.to_json()) for name, result in results_of(study, tmp_path).items()}
     runs = tmp_path / "runs"
     for path in (runs / "fixed-0.3").iterdir():
         path.unlink()
     middle = json.loads((runs / "fixed-0.6" / "result.json").read_text())
     (runs / "fixed-0.6" / "result.json").write_text(json.dumps({**middle, "status": "running"}))
-    events = list[dict[str, Any]]()
-    study_in_folder(study, tmp_path, crew, events.append)
-    assert (events[0]["done"], list(events[0]["jobs"])) == (1, ["fixed-0.6", "fixed-0.3"])
-    assert {name: timeless(result.data) for name, result in results_of(study, tmp_path).items()} == wanted
+    events = list[Event]()
+    study_in_folder(study, tmp_path, pool, events.append)
+    assert isinstance(events[0], StudyStarted)
+    assert (events[0].done, list(events[0].jobs)) == (1, ["fixed-0.6", "fixed-0.3"])
+    assert {name: timeless(result.to_json()) for name, result in results_of(study, tmp_path).items()} == wanted
 
 
-def results_of(study: Study, out: Path) -> Mapping[str, Any]:
+def results_of(study: Study, out: Path) -> dict[str, RunResult]:
     return {run.name: load_result(out / "runs" / run.name) for run in study.runs}
 
 
-def test_a_phase_0_on_the_shelf_is_used_by_a_single_run_too(tmp_path: Path) -> None:
+def test_a_cached_phase_0_is_used_by_a_single_run_too(tmp_path: Path) -> None:
     study = plan_study(TINY, {"study": {"policies": ["static"], "seeds": [0]}})
     (job,) = make_jobs(study.runs, check_runs(study.runs, tmp_path), tmp_path)
-    assert (job.kind, job.after, "phase0" in job.order) == ("run", (), False)
+    assert (job.kind, job.after, "phase0" in job.payload) == (RUN, (), False)
     key = check_runs(study.runs, tmp_path)["run"].phase0
     (tmp_path / "phase0").mkdir()
     (tmp_path / "phase0" / f"phase0-{key}.safetensors").touch()
     (job,) = make_jobs(study.runs, check_runs(study.runs, tmp_path), tmp_path)
-    assert (job.kind, job.after, job.order["phase0"]) == ("run", (), str(tmp_path / "phase0"))
+    assert (job.kind, job.after, job.payload["phase0"]) == (RUN, (), str(tmp_path / "phase0"))
 
 
-def test_methods_do_not_share_phase_0_and_numbers_of_phases_do(tmp_path: Path) -> None:
+def test_phase_0_is_shared_between_numbers_of_phases_and_not_between_methods(tmp_path: Path) -> None:
     axes = {"policies": ["static"], "methods": ["icarl", "lucir"], "phases": [1, 2], "seeds": [0]}
     study = plan_study(TINY, {"study": axes})
     jobs = make_jobs(study.runs, check_runs(study.runs, tmp_path), tmp_path)
@@ -198,7 +235,7 @@ def test_methods_do_not_share_phase_0_and_numbers_of_phases_do(tmp_path: Path) -
 )
 def test_a_mistake_in_any_run_leaves_nothing_behind(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        study_in_folder(plan_study(TINY, changes), tmp_path / "out", nobody(), ignore)
+        study_in_folder(plan_study(TINY, changes), tmp_path / "out", no_workers(), ignore)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -208,24 +245,24 @@ def test_a_mistake_in_any_run_leaves_nothing_behind(changes: dict[str, Any], mes
 def test_folders_of_something_else_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
     with pytest.raises(InputError, match=f"holds a {name} of something else"):
-        study_in_folder(plan_study(TINY), tmp_path, nobody(), ignore)
+        study_in_folder(plan_study(TINY), tmp_path, no_workers(), ignore)
     with pytest.raises(InputError, match="is a file; expected a folder"):
-        study_in_folder(plan_study(TINY), tmp_path / name, nobody(), ignore)
+        study_in_folder(plan_study(TINY), tmp_path / name, no_workers(), ignore)
 
 
-def test_other_data_are_refused(tmp_path: Path) -> None:
+def test_changed_data_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "vectors.npz"
     write_npz(path, blobs())
     vectors = {"data": {"name": f"npz:{path}"}, "net": {"name": "mlp", "hidden": [8]}, "scenario": {"phases": 2}}
     study = plan_study({**TINY, **vectors}, {"study": {"policies": ["static"], "seeds": [0]}})
     with pytest.raises(RuntimeError, match="stop here"):
-        study_in_folder(study, tmp_path / "out", nobody(), stop_here)
+        study_in_folder(study, tmp_path / "out", no_workers(), stop_here)
     write_npz(path, blobs(seed=1))
     with pytest.raises(InputError, match="the data have changed since this study began"):
-        study_in_folder(study, tmp_path / "out", nobody(), ignore)
+        study_in_folder(study, tmp_path / "out", no_workers(), ignore)
 
 
-def stop_here(event: dict[str, Any]) -> None:
+def stop_here(event: Event) -> None:
     raise RuntimeError("stop here")
 
 
@@ -233,13 +270,15 @@ def stop_here(event: dict[str, Any]) -> None:
     ("text", "message"),
     [
         ("{}", "study.json: not the settings of a study"),
-        ('{"format": 2}', "study.json: format 2, expected 1"),
+        ('{"format": 2}', "study.json: not the settings of a study ('settings')"),
+        ('{"format": 3}', "study.json: format 3, expected 2"),
+        ('{"format": 2, "settings": {"sed": 1}, "fingerprints": {}}', "study.json: sed: no such setting"),
         ('{"format": 1, "settings": 3, "data_fingerprints": {}}', "study.json: not the settings of a study"),
         ('{"format": 1, "settings": {"sed": 1}, "data_fingerprints": {}}', "study.json: sed: no such setting"),
     ],
 )
-def test_a_damaged_file_is_said_to_be_one(text: str, message: str, tmp_path: Path) -> None:
+def test_a_damaged_settings_file_is_reported(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(DamagedFileError) as caught:
         read_study(tmp_path)
     assert message in str(caught.value)

@@ -12,6 +12,7 @@ from pathlib import Path
 import typer
 
 from remem.cli.console import is_follower
+from remem.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,13 @@ LEARNING = FolderWork("learning", "learning.json", "remem.cli.learn_policy:resum
 STUDY = FolderWork("study", "study.json", "remem.cli.study:resume_study", _study)
 
 
+WORKS = (RUN, LEARNING, STUDY)
+
+
 def work_in(folder: Path) -> FolderWork:
-    """What a folder holds; reading a folder that holds nothing as a run explains what is missing."""
-    return next((work for work in (STUDY, LEARNING) if (folder / work.settings_file).is_file()), RUN)
+    """What a folder holds."""
+    for work in WORKS:
+        if (folder / work.settings_file).is_file():
+            return work
+    files = ", ".join(work.settings_file for work in WORKS)
+    raise InputError(f"{folder}: no run, learning or study; expected a folder with one of {files}")

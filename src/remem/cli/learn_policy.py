@@ -127,22 +127,19 @@ def _fidelity(learned: "LearnSettings") -> str:
 
 
 def _epochs(out: Path) -> list[str]:
-    """The first and the last epoch of the log."""
+    """The first and the last epoch of the log, which an older version may have written."""
     from remem.cli.displays.learning import path_text
-    from remem.events import Event
-    from remem.rl.events import PolicyUpdated
     from remem.storage.event_log import LOG, read_log
 
-    events = [Event.from_json(entry) for entry in read_log(out / LOG)]
-    epochs = [event for event in events if isinstance(event, PolicyUpdated)]
+    epochs = [entry for entry in read_log(out / LOG) if "reward" in entry]
     if not epochs:
         return []
     first, last = epochs[0], epochs[-1]
-    kinds = [f" ({epoch.fidelity})" if first.fidelity != last.fidelity else "" for epoch in (first, last)]
+    kinds = [f" ({epoch['fidelity']})" if first["fidelity"] != last["fidelity"] else "" for epoch in (first, last)]
     return [
-        f"reward   average accuracy {percent(first.reward)}{kinds[0]} in the first epoch, "
-        f"{percent(last.reward)}{kinds[1]} in the last of {last.epochs}",
-        f"path     old shares | harder halves, most probable: {path_text(last.path)}",
+        f"reward   average accuracy {percent(first['reward'])}{kinds[0]} in the first epoch, "
+        f"{percent(last['reward'])}{kinds[1]} in the last of {last['epochs']}",
+        f"path     old shares | harder halves, most probable: {path_text(last['path'])}",
     ]
 
 

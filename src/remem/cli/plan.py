@@ -15,9 +15,9 @@ from remem.cli.run import describe
 
 if TYPE_CHECKING:
     from remem.report.tables import Table
-    from remem.runs.prepared import Prepared
     from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
     from remem.runs.estimate import Bytes
+    from remem.runs.prepared import Prepared
 
 
 @takes_settings(SCENARIO, TRAINING, COMMON)

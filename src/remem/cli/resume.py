@@ -29,11 +29,9 @@ def resume(
     work = folders.work_in(folder)
     pool = {"workers": workers, "ray": ray}
     if work is folders.RUN:
-        given = [(name, value) for name, value in pool.items() if value is not None]
-        for name, value in given:
-            raise InputError(
-                f"--{name}: {value} given, but {folder} holds no learning of a policy and no study; expected none"
-            )
+        for name, value in pool.items():
+            if value is not None:
+                raise InputError(f"--{name}: {value} given, but {folder} holds a run; expected a learning or a study")
         pool = {}
     module, _, function = work.resume.partition(":")
     getattr(import_module(module), function)(folder, data_root, **pool, quiet=quiet)

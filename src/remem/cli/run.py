@@ -11,8 +11,8 @@ from remem.cli.flags import SettingSources, takes_settings
 from remem.cli.options import COMMON, SCENARIO, TRAINING, Out, Quiet
 
 if TYPE_CHECKING:
-    from remem.runs.prepared import Prepared
     from remem.runs.config import RunConfig
+    from remem.runs.prepared import Prepared
     from remem.runs.results import RunResult
 
 

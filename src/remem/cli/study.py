@@ -107,15 +107,14 @@ def describe(planned: "Study", started: "StudyStarted", workers: str) -> list[st
 
 def show_summary(console: Console, planned: "Study", results: "Mapping[str, RunResult]", out: Path) -> None:
     """Writes the summary beside the runs and prints its table."""
-    import json
-
     from remem.report.study_table import notes, study_table
     from remem.storage.atomic import write_atomically
+    from remem.storage.jsonfile import write_json
     from remem.studies.summary import summarise_study
 
     summary = summarise_study(planned, results)
     table, words = study_table(summary), notes(summary)
-    write_atomically(out / "summary.json", (json.dumps(summary, indent=1) + "\n").encode())
+    write_json(out / "summary.json", summary.model_dump(mode="json"))
     write_atomically(
         out / "summary.md", "\n".join([table.markdown(), "", *(f"- {line}" for line in words), ""]).encode()
     )

@@ -27,7 +27,7 @@ MD5 = {
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     "meta": "7973b15100ade9c7d40fb424638fde48",
 }
-# As in LUCIR and AANets (methods.md 9); PODNet uses other standard deviations.
+# As in LUCIR and AANets; PODNet uses other standard deviations.
 PREPROCESSING = Preprocessing(mean=(0.5071, 0.4866, 0.4409), std=(0.2009, 0.1984, 0.2023), augment="crop", flip=True)
 
 

@@ -1,1 +1,1 @@
-"""Whole-number arithmetic of the budget, and the store of held rows. Pure numpy."""
+"""Memory budget arithmetic and the store of held rows, without torch."""

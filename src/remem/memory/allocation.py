@@ -1,4 +1,4 @@
-"""The arithmetic of allocation, exact in whole numbers: feasible shares, decisions and quotas (protocol 2.2-2.6)."""
+"""Integer arithmetic of memory allocation: feasible shares, decisions and quotas (protocol 2.2-2.6)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,20 +9,23 @@ from remem.types import Allocation, Group
 
 
 def old_memory(budget: int, tenths: int) -> int:
-    """|M_old| of a share in tenths."""
+    """Returns |M_old| in samples for an old share in tenths."""
     return (budget * tenths + 5) // 10
 
 
 def feasible_tenths(budget: int, *, old_classes: int, new_classes: int, arriving: int) -> tuple[int, ...]:
-    """Old shares that leave one sample for every class and no whole step of new memory empty (protocol 2.2)."""
+    """Returns the feasible old shares in tenths (protocol 2.2).
+
+    A feasible share leaves at least one sample per class, and less than one grid step of new memory unused.
+    """
     lowest = max((t for t in TENTHS if budget - old_memory(budget, t) >= arriving), default=TENTHS[0])
     return tuple(t for t in TENTHS if t >= lowest and old_classes <= old_memory(budget, t) <= budget - new_classes)
 
 
 def make_state(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths: int) -> State:
-    """What a policy sees before phase i >= 1 (protocol 2.1); `seen` are the classes of phases 0..i-1, by number.
+    """Returns the state that a policy observes before phase i >= 1 (protocol 2.1).
 
-    Whole numbers only: which states a scenario can bring is known without any training.
+    `seen` has the number of classes of each phase 0..i-1. States depend on counts only, so they need no training.
     """
     old = sum(seen)
     total = budget.total(old, new.samples)
@@ -40,7 +43,7 @@ def make_state(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths:
 
 
 def decide(state: State, action: Action) -> Decision:
-    """The action as it is carried out: an infeasible one becomes the nearest feasible one and is marked `clamped`."""
+    """Returns the decision for an action. An infeasible action becomes the nearest feasible one, marked `clamped`."""
     classes = state.old_classes + state.new_classes
     if state.budget < classes:
         raise InputError(
@@ -65,7 +68,7 @@ def _decide_share(state: State, wanted: int, level2: float | None) -> Decision:
     else:
         old_total, clamped = _within_floors(state, old_memory(state.budget, wanted)), True
         tenths = _nearest_tenth(old_total, state.budget)
-    # From i = 2 on level 1 is the change, so that its sum over the phases is always the nominal share.
+    # From phase 2 on, level 1 is the change of the share, so its sum over the phases is the nominal share.
     level1 = tenths if state.phase == 1 else tenths - state.old_tenths
     return Decision(old_total, tenths / 10, tenths, level1 / 10, level2, clamped)
 
@@ -79,18 +82,21 @@ def _nearest_tenth(old_total: int, budget: int) -> int:
 
 
 def apportion(total: int, weights: Sequence[int], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
-    """Bounded largest remainder, exact: floors of clip(lam w, l, u), the rest by remainder, ties to the lower index."""
+    """Apportions `total` exactly, by bounded largest remainders.
+
+    Each quota is the floor of clip(lam * w, l, u). The rest goes to the largest remainders, ties to the lower index.
+    """
     if any(w < 1 for w in weights) or not sum(lower) <= total <= sum(upper):
         raise ValueError(f"cannot apportion {total} between {sum(lower)} and {sum(upper)} with weights {weights}")
     quotas = [0] * len(weights)
     free, rest = list(range(len(weights))), total
     while True:
-        scale = sum(weights[i] for i in free)  # lam = rest / scale if no bound binds any more
+        scale = sum(weights[i] for i in free)  # lam = rest / scale once no bound is active
         low = {i: lower[i] for i in free if rest * weights[i] < lower[i] * scale}
         high = {i: upper[i] for i in free if rest * weights[i] > upper[i] * scale}
         missing = sum(bound * scale - rest * weights[i] for i, bound in low.items())
         excess = sum(rest * weights[i] - bound * scale for i, bound in high.items())
-        # Where clipping gives out too much the true lam is smaller, so who is low now stays low; and the reverse.
+        # If clipping assigns too much, the true lam is smaller, so indices at the lower bound stay there; and vice versa.
         settled = (low if missing >= excess else {}) | (high if excess >= missing else {})
         if not settled:
             break
@@ -109,7 +115,7 @@ def apportion(total: int, weights: Sequence[int], lower: Sequence[int], upper: S
 def allocate(
     budget: int, decision: Decision, groups: Sequence[Group], *, held: Mapping[int, int], arriving: Mapping[int, int]
 ) -> Allocation:
-    """Quotas of one phase, M_old -> phases -> halves -> classes; unused memory flows to the other side."""
+    """Computes the quotas of one phase: M_old -> phases -> halves -> classes. Unused memory goes to the other side."""
     held_total, arriving_total = sum(held.values()), sum(arriving.values())
     new_total = min(budget - min(decision.old_total, held_total), arriving_total)
     old_total = min(budget - new_total, held_total)
@@ -126,7 +132,7 @@ def allocate(
 def _split_phase(quota: int, group: Group, held: Mapping[int, int]) -> dict[int, int]:
     tenths = group.level2_tenths
     weighted = [(tenths * len(group.hard), group.hard), ((10 - tenths) * len(group.easy), group.easy)]
-    # Ties by class order: the half with the earlier class comes first.
+    # Ties go to the half with the earlier class.
     halves = sorted((tuple(sorted(classes)), weight) for weight, classes in weighted if classes)
     quotas = _share_out(quota, [weight for _, weight in halves], [classes for classes, _ in halves], held)
     result: dict[int, int] = {}
@@ -139,6 +145,6 @@ def _split_phase(quota: int, group: Group, held: Mapping[int, int]) -> dict[int,
 def _share_out(
     total: int, weights: Sequence[int], parts: Sequence[tuple[int, ...]], available: Mapping[int, int]
 ) -> list[int]:
-    """Apportion among sets of classes: at least one sample per class beneath, at most what exists beneath."""
+    """Apportions among sets of classes: at least one sample per class, at most the available samples."""
     upper = [sum(available[label] for label in part) for part in parts]
     return apportion(total, weights, [len(part) for part in parts], upper)

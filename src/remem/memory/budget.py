@@ -1,4 +1,4 @@
-"""How many samples may be held at the same time: what users write, and the number that it means in each phase."""
+"""The memory budget: its notation in settings, and its size in samples in each phase."""
 
 import re
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from pydantic import Field, StrictInt, field_validator
 from remem.errors import InputError
 from remem.settings import Settings
 
-LARGEST = 2**62  # row numbers and totals are 64-bit whole numbers
-EXEMPLARS_PER_CLASS = 20  # protocol 1: the default exemplar part E is 20 x all classes of the scenario
+LARGEST = 2**62  # row numbers and totals are int64
+EXEMPLARS_PER_CLASS = 20  # protocol 1: E defaults to 20 per class of the scenario
 
 _EXPECTED = "expected a number of samples (7000), bytes (bytes:64MB, bytes:64MiB) or growing:K (growing:20)"
 _PREFIXES = "kmgt"
@@ -21,14 +21,14 @@ _COUNT = re.compile(r"\d+", re.ASCII)
 
 
 class BudgetSpec(NamedTuple):
-    """A budget as written: a number of samples, of bytes, or of exemplars per old class."""
+    """A parsed budget: a number of samples, of bytes, or of exemplars per old class."""
 
     kind: Literal["fixed", "bytes", "growing"]
     amount: int
 
 
 class PhaseFacts(NamedTuple):
-    """What the arithmetic needs to know about one phase, counted from the data."""
+    """Classes and training samples of one phase, counted from the data."""
 
     classes: int
     samples: int
@@ -36,18 +36,18 @@ class PhaseFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """M and E of a scenario (protocol 1): `fixed` M samples, or `growing` by k samples per old class."""
+    """M and E of a scenario (protocol 1): a `fixed` M, or `growing` by k samples per old class."""
 
     kind: Literal["fixed", "growing"]
     amount: int  # M, or k
-    exemplars: int = 0  # E of a fixed budget; a growing one derives it
+    exemplars: int = 0  # E of a fixed budget; derived for a growing one
 
     def total(self, old_classes: int, arriving: int) -> int:
-        """M_i of a phase i >= 1 that brings `arriving` training samples."""
+        """Returns M_i of a phase i >= 1 with `arriving` training samples."""
         return self.amount if self.kind == "fixed" else self.amount * old_classes + arriving
 
     def exemplar_part(self, old_classes: int) -> int:
-        """E: the part of M_i that the conventional scheme gives to old classes."""
+        """Returns E, the part of M_i that the conventional scheme gives to old classes."""
         return self.exemplars if self.kind == "fixed" else self.amount * old_classes
 
 
@@ -76,7 +76,7 @@ class MemorySettings(Settings):
 
 
 def parse_budget(text: str | int | None) -> BudgetSpec | None:
-    """Read `7000`, `bytes:64MB` or `growing:20`; None stays None and means the default of `resolve`."""
+    """Parses `7000`, `bytes:64MB` or `growing:20`. None stays None: `resolve` then uses the default."""
     if text is None:
         return None
     kind, colon, amount = str(text).strip().partition(":")
@@ -95,7 +95,7 @@ def parse_budget(text: str | int | None) -> BudgetSpec | None:
 
 
 def resolve(spec: BudgetSpec | None, exemplars: int | None, phases: Sequence[PhaseFacts], *, row_bytes: int) -> Budget:
-    """Turn what was written into M and E for these phases; refuse a budget without room for one sample per class."""
+    """Computes M and E for these phases. Refuses a budget with less than one sample per class."""
     if exemplars is not None and exemplars < 1:
         raise InputError(f"exemplars: got {exemplars}, expected a whole number of at least 1")
     if spec is not None and spec.kind == "growing":

@@ -1,4 +1,4 @@
-"""The rows that are held, by class, under a bound that every load checks; and a view that raises on all other rows."""
+"""The held rows by class. Every load checks the budget, and a view raises on rows that are not held."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from remem.errors import BudgetError, DamagedFileError, NotHeldError
 from remem.types import IntArray, Reader, Samples, Values
 
 _UNSEEN, _HELD, _FREED = 0, 1, 2
-_NO_BOUND = -1  # in exported states, which are whole numbers only
+_NO_BOUND = -1  # None in exported states, which are int64
 
 
 class Memory:
-    """Held rows of every class, ranked best first once the class is old, so that shrinking is slicing."""
+    """Held rows of each class, ranked best first once the class is old, so that shrinking is slicing."""
 
     def __init__(self) -> None:
         self._rows: dict[int, IntArray] = {}
@@ -35,7 +35,7 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """The most samples held at the same time since a bound binds."""
+        """The most samples held at the same time since the first bound was set."""
         return self._peak
 
     def counts(self) -> dict[int, int]:
@@ -46,7 +46,7 @@ class Memory:
         return self._rows[label].copy()
 
     def samples(self) -> Samples:
-        """All that is held: by class order, then in stored order."""
+        """All held samples, in class order, then in stored order."""
         counts = self.counts()
         rows = [self._rows[label] for label in counts]
         labels = np.repeat(np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64))
@@ -58,7 +58,7 @@ class Memory:
         return held
 
     def open(self, bound: int | None) -> None:
-        """Let this bound bind from now on; None only before the first one, since phase 0 alone is exempt."""
+        """Sets the bound. None is allowed only before the first bound, since only phase 0 is exempt."""
         if bound is None and self._bound is not None:
             raise BudgetError(f"the budget of {self._bound} samples cannot be lifted: only phase 0 is exempt")
         if bound is not None and self._total > bound:
@@ -67,7 +67,7 @@ class Memory:
         self._note_peak()
 
     def load(self, label: int, rows: IntArray) -> None:
-        """Hold more rows of a new class; refused if too many, or if a row was ever held before."""
+        """Adds rows of a new class. Raises if the bound would be exceeded or a row was held before."""
         rows = np.array(rows, np.int64)
         if self._bound is not None and self._total + len(rows) > self._bound:
             raise BudgetError(
@@ -82,7 +82,7 @@ class Memory:
         self._note_peak()
 
     def rank(self, label: int, order: IntArray) -> None:
-        """Put a class's rows in order, best first, once and for ever; `order` holds positions in stored order."""
+        """Orders the rows of a class, best first; possible only once. `order` has positions in stored order."""
         rows = self._rows[label]
         if label in self._ranked:
             raise ValueError(f"class {label} is ranked already, and a ranking never changes")
@@ -92,7 +92,7 @@ class Memory:
         self._ranked.add(label)
 
     def cut(self, quotas: Mapping[int, int]) -> IntArray:
-        """Keep the best of each class up to its quota and free the rest, for ever; returns the freed rows."""
+        """Keeps the best rows of each class up to its quota. Frees and returns the rest, which cannot be loaded again."""
         for label, quota in quotas.items():
             held = len(self._rows[label])
             if not 0 <= quota <= held:
@@ -108,7 +108,7 @@ class Memory:
         return rows
 
     def replace(self, label: int, old_row: int, new_row: int) -> None:
-        """A refined row takes the place and rank of its original, which is freed."""
+        """Replaces a row by its refined version at the same rank, and frees the original."""
         places = np.flatnonzero(self._rows[label] == old_row)
         if not len(places):
             raise NotHeldError(f"row {old_row} of class {label} is not held, so nothing can replace it")
@@ -117,7 +117,7 @@ class Memory:
         self._status[old_row] = _FREED
 
     def _take(self, rows: IntArray) -> None:
-        """Mark rows as held, provided that none ever was."""
+        """Marks rows as held. Raises if one was held before."""
         if not len(rows):
             return
         if rows.min() < 0 or len(np.unique(rows)) < len(rows):
@@ -139,7 +139,7 @@ class Memory:
             self._peak = max(self._peak, self._total)
 
     def state(self) -> dict[str, IntArray]:
-        """All that is needed to go on exactly, as int64 arrays."""
+        """Returns the complete state as int64 arrays."""
         counts = self.counts()
         bits = np.packbits(self._status == _FREED, bitorder="little")
         words = np.zeros(-(-len(bits) // 8) * 8, np.uint8)
@@ -155,7 +155,7 @@ class Memory:
 
     @classmethod
     def from_state(cls, state: Mapping[str, IntArray]) -> Self:
-        """The memory that `state` was taken from."""
+        """Restores a memory from `state()`."""
         memory = cls()
         try:
             bits = np.unpackbits(state["freed"].astype("<i8").view(np.uint8), bitorder="little")
@@ -176,7 +176,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class HeldView:
-    """A reader that gives out held rows only (protocol 1: learners see nothing else)."""
+    """A reader of held rows only (protocol 1: learners see nothing else)."""
 
     memory: Memory
     reader: Reader

@@ -12,7 +12,7 @@ from remem.nets.base import Backbone
 
 @dataclass(frozen=True)
 class Variant:
-    """The arguments that distinguish ResNets (methods.md 8); the defaults are those of LUCIR and AANets."""
+    """The arguments that distinguish ResNets; the defaults are those of LUCIR and AANets."""
 
     stem: Literal["3x3", "3x3-pool", "7x7-pool"]
     widths: tuple[int, ...]  # channels of each stage

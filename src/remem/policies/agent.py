@@ -1,4 +1,4 @@
-"""An agent of any RL library as a policy: it sees the paper's two fractions and answers as the environment wants."""
+"""Agents of any RL library as policies, with the observations and actions of the environment in rl/env.py."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from remem.errors import InputError
 
 @dataclass(frozen=True)
 class AgentPolicy:
-    """`predict` takes s_i as (2,) float32 and answers with two numbers from 0 to 8, alone or as the first of a pair.
+    """`predict` takes s_i as (2,) float32 and returns two numbers from 0 to 8, alone or as the first of a pair.
 
     Such pairs are what stable-baselines3 returns: `AgentPolicy(partial(model.predict, deterministic=True))`.
     """

@@ -17,6 +17,7 @@ from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.storage.jsonfile import read_json
+from remem.types import Json
 
 FORMAT = 1
 FACTS, WEIGHTS = "policy.json", "policy.safetensors"
@@ -47,8 +48,8 @@ class Facts(BaseModel):
     name: str = Field(min_length=1, max_length=100)
     oracle: bool
     source: Source | None  # None: it has learned nothing
-    method: dict[str, Any]
-    settings: dict[str, Any]
+    method: Json
+    settings: Json
     seed: int
     rewards: tuple[FiniteFloat, ...]  # mean total reward of every epoch
 
@@ -91,7 +92,7 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mappin
     tree = {"remem": __version__, **{key: value for key, value in provenance.items() if key not in COMPUTED}}
     content: dict[str, bytes] = {}
     if isinstance(policy, Fixed):
-        own: dict[str, Any] = {"kind": "fixed", "old_tenths": policy.old_tenths}
+        own: Json = {"kind": "fixed", "old_tenths": policy.old_tenths}
     else:
         content[WEIGHTS] = save({name: value.float().contiguous() for name, value in policy.state_dict().items()})
         own = {"kind": "two-level", "levels": policy.settings.levels, "hidden": policy.settings.hidden}

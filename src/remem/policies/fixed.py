@@ -1,4 +1,4 @@
-"""One old share for all phases."""
+"""A fixed old share for all phases."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from remem.action import Action, State
 
 @dataclass(frozen=True)
 class Fixed:
-    """`fixed-0.6` and its siblings: the same old share in every phase, whatever the state."""
+    """`fixed-0.1` to `fixed-0.9`: the same old share in every phase."""
 
     old_tenths: int
     oracle: bool = False

@@ -1,4 +1,4 @@
-"""A policy with a file's weights and history: it takes the most probable action, or samples on request."""
+"""A learned policy with its provenance. It takes the most probable action, or samples on request."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from remem.seeding import Streams
 
 @dataclass(frozen=True)
 class Learned:
-    """What acts, and what `policy.json` says of it; loading one is in files.py."""
+    """The network or fixed share that acts, and the facts of its `policy.json`; loading is in files.py."""
 
     core: TwoLevelPolicy | Fixed
     facts: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Learned:
 
     @property
     def digest(self) -> str | None:
-        """Of everything that its files say, weights included; None for a policy that comes from no file."""
+        """SHA-256 of all facts, which include that of the weights; None for a policy that comes from no file."""
         if "format" not in self.facts:
             return None
         return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()
@@ -43,7 +43,7 @@ class Learned:
         return self.core.choose(state, rng)[0]
 
     def sampling(self, seed: int) -> "Learned":
-        """The same policy with actions drawn by their probability; the draws of a phase hang on the seed alone."""
+        """The same policy with sampled actions; the samples of a phase depend on the seed alone."""
         if isinstance(self.core, Fixed):
             raise does_not_sample(self.name)
         return replace(self, seed=seed)
@@ -53,7 +53,7 @@ class Learned:
 
 
 def untrained(name: str, *, levels: int = 2) -> Learned:
-    """A policy that has learned nothing: all feasible actions are equally probable."""
+    """A policy that has not been trained: all feasible actions are equally probable."""
     network = TwoLevelPolicy(PolicySettings(levels=levels))
     facts = {"name": name, "kind": "two-level", "levels": levels, "hidden": network.settings.hidden}
     return Learned(network, {**facts, "oracle": False, "source": None})

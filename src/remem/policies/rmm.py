@@ -1,6 +1,6 @@
 """The two-level policy of the paper (Sec. 4.1): memory between old and new, then between hard and easy classes.
 
-It holds weights and no data. How it learns is not here; what learning needs of it is `Choice` and `log_prob`.
+Training is in rl/reinforce.py; it needs the `Choice` of every phase, `log_prob` and `entropy`.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from remem.action import CHANGES, EVEN, Action, State
 
 SHARES, SPLITS = Action.grid()  # level 1 in phase 1 (later: CHANGES of it), and level 2, in tenths
-STEEPNESS = 12.0  # of hidden units at the start; torch's own, 0.6, learns more slowly
+STEEPNESS = 12.0  # of hidden units at the start; with torch's 0.6 policies learn more slowly
 
 
 class Choice(NamedTuple):
-    """One phase's decision, as its log-probability needs it."""
+    """One decision with everything that its log-probability depends on."""
 
     vector: tuple[float, float]  # s_i
     first: bool  # phase 1 has a head of its own
@@ -37,7 +37,7 @@ class PolicySettings:
 
 
 class TwoLevelPolicy(nn.Module):
-    """pi_eta and pi_phi, each of two fully connected layers; output layers start at zero, so untrained is uniform."""
+    """pi_eta and pi_phi, two fully connected layers each; output layers start at zero, so it starts uniform."""
 
     def __init__(self, settings: PolicySettings | None = None, *, seed: int = 0) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class TwoLevelPolicy(nn.Module):
         return action, blank._replace(level2=level2)
 
     def log_prob(self, choices: Sequence[Choice]) -> Tensor:
-        """log pi_eta + log pi_phi of every choice (n,); what was not chosen freely counts 0."""
+        """log pi_eta + log pi_phi of every choice (n,); a level without a free choice counts 0."""
         if not choices:
             return torch.zeros(0)
         total = self._level1(choices).new_zeros(len(choices))
@@ -90,7 +90,7 @@ class TwoLevelPolicy(nn.Module):
         return total
 
     def entropy(self, choices: Sequence[Choice]) -> Tensor:
-        """How undecided both levels are in the states of some choices, in nats (n,)."""
+        """Entropy of both levels in the states of some choices, in nats (n,)."""
         total = torch.zeros(())
         for place, log_probs in ((3, self._level1(choices)), (4, self._level2(choices))):
             terms = torch.where(
@@ -113,7 +113,7 @@ class TwoLevelPolicy(nn.Module):
         first = torch.tensor([[choice.first] for choice in choices])
         logits = torch.where(first, self.eta_first(hidden), change)
         mask = torch.tensor([[*c.feasible, *(False,) * (len(SHARES) - len(c.feasible))] for c in choices])
-        # A row without any feasible action keeps all, so that no gradient is undefined; it counts 0 anyway.
+        # A row without feasible actions keeps all of them, so that its gradient is defined; it counts 0 anyway.
         allowed = mask | ~mask.any(1, keepdim=True)
         return logits.masked_fill(~allowed, -torch.inf).log_softmax(1)
 
@@ -129,10 +129,10 @@ class TwoLevelPolicy(nn.Module):
 
 
 def _spread(layer: nn.Linear) -> None:
-    """Hidden units that turn within the states there are: inputs are fractions, a tenth apart.
+    """Steep hidden units with their turning points inside the range of states: inputs are fractions, a tenth apart.
 
-    With torch's own start they hardly tell an old share of 0.6 from one of 0.8 at first. Some policies then learn one
-    change for all states and need long to unlearn it (docs/policies.md, "Where learning starts").
+    With torch's initialisation they can hardly tell an old share of 0.6 from one of 0.8. Some policies then learn one
+    change for all states and take long to unlearn it (docs/reports/policy-learning.md, "Where learning starts").
     """
     with torch.no_grad():
         layer.weight.uniform_(-STEEPNESS, STEEPNESS)
@@ -140,7 +140,7 @@ def _spread(layer: nn.Linear) -> None:
 
 
 def _pick(log_probs: Tensor, values: Sequence[int], favourite: int, rng: np.random.Generator | None) -> int:
-    """A place by its probability, or the most probable one; ties go to the value nearest to the favourite."""
+    """An index sampled by probability, or the most probable one; ties go to the value nearest to the favourite."""
     chances = log_probs[: len(values)].double().exp().numpy()
     if rng is not None:
         return int(rng.choice(len(values), p=chances / chances.sum()))

@@ -1,4 +1,4 @@
-"""The conventional scheme: all new data if it fits beside the exemplar part. The baseline of every table."""
+"""The conventional scheme: an exemplar part for old classes, all other memory for new data."""
 
 from dataclasses import dataclass
 

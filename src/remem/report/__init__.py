@@ -1,1 +1,1 @@
-"""Tables, plots and the page."""
+"""Reports of runs, studies and policies: tables, plots and HTML pages."""

@@ -1,4 +1,4 @@
-"""The report: one HTML page that holds everything itself; it asks nothing of the network and runs no script."""
+"""The report of runs: one self-contained HTML page without scripts or external resources."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -51,13 +51,13 @@ footer { margin-top: 2.5rem; font-size: .88rem; }
 
 
 def write_page(results: Sequence[RunResult], path: Path, title: str) -> None:
-    """One self-contained page about these runs."""
+    """Writes the page; missing folders are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page(results, title).encode())
 
 
 def page(results: Sequence[RunResult], title: str) -> str:
-    """The page as text; everything that comes from a run is escaped."""
+    """The page as HTML; everything that comes from a run is escaped."""
     parts = [
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="soft">{escape(line)}</p>' for line in introduction(results)),
@@ -89,17 +89,15 @@ def page(results: Sequence[RunResult], title: str) -> str:
 
 
 def introduction(results: Sequence[RunResult]) -> list[str]:
-    """What is compared, and on what."""
+    """Lines on what is compared, and on which data."""
     lines = [f"Compared: {'; '.join(group_names(results))}.", *_evaluated_on(results)]
     extra = varying_settings(results)
     if extra:
         lines.append(f"These runs differ in {', '.join(extra)} too.")
         return lines
     first = results[0]
-    config, budgets = (
-        first.config,
-        {phase.budget for run in results for phase in run.phases if phase.budget is not None},
-    )
+    config = first.config
+    budgets = {phase.budget for run in results for phase in run.phases if phase.budget is not None}
     scenario = (
         f"{config['data']['name']}, {len(first.class_names)} classes: {first.phases[0].classes_seen} in phase 0, "
         f"the others in {config['scenario']['phases']} phases after it"
@@ -109,7 +107,7 @@ def introduction(results: Sequence[RunResult]) -> list[str]:
 
 
 def _evaluated_on(results: Sequence[RunResult]) -> list[str]:
-    """A line for runs that are not evaluated on test data: their numbers are for tuning, not for reporting."""
+    """A line for runs that are not evaluated on test data; their numbers are for tuning, not for reporting."""
     names = [name for name, runs in zip(group_names(results), by_settings(results), strict=True) if validation(runs[0])]
     if not names:
         return []
@@ -119,10 +117,10 @@ def _evaluated_on(results: Sequence[RunResult]) -> list[str]:
 
 
 def answer(results: Sequence[RunResult]) -> str:
-    """Who is ahead, in a sentence; oracles are no competitors."""
+    """One sentence on the best setting; oracles and unfinished runs do not compete."""
     ranked: list[tuple[float, str]] = []
     for name, runs in zip(group_names(results), by_settings(results), strict=True):
-        if not runs[0].oracle and all(run.average_accuracy is not None for run in runs):
+        if not runs[0].oracle and all(run.complete for run in runs):
             ranked.append((sum(run.average_accuracy for run in runs) / len(runs), name))
     ranked.sort(reverse=True)
     if not ranked:
@@ -135,7 +133,7 @@ def answer(results: Sequence[RunResult]) -> str:
 
 
 def reading(results: Sequence[RunResult]) -> str:
-    """How to read the summary."""
+    """Notes on how to read the summary."""
     words = (
         "Average: mean accuracy over all phases, phase 0 included. Last: after the last phase. Forgetting: points that "
         "earlier classes lost from their best to their last accuracy. Peak: most samples held at once from phase 1 on."
@@ -148,7 +146,7 @@ def reading(results: Sequence[RunResult]) -> str:
 
 
 def html_table(table: Table) -> str:
-    """The table, scrolling within itself where the screen is narrow."""
+    """An HTML table that scrolls sideways on narrow screens."""
 
     def row(cells: Sequence[str], tag: str) -> str:
         words = ' class="word"'

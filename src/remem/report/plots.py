@@ -1,4 +1,4 @@
-"""Figures of runs as inline SVG: letters are drawn as paths and nothing is fetched, so a page can hold them whole."""
+"""Figures of runs as inline SVG. Text is drawn as paths, so pages need no fonts."""
 
 import io
 import re
@@ -13,10 +13,10 @@ from remem.evaluation.metrics import mean_interval
 from remem.report.tables import by_settings, group_names
 from remem.runs.results import PhaseRecord, RunResult
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; markers differ as well.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-INK = "#010203"  # stands for the page's own text colour, light or dark
+INK = "#010203"  # a placeholder that `inline_svg` replaces by the page's own text colour, light or dark
 WIDTH, HEIGHT = 7.4, 3.5  # inches
 
 Point = tuple[int, float]  # phase, value
@@ -27,7 +27,7 @@ def accuracy_figure(results: Sequence[RunResult]) -> str:
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     axes = figure.subplots()
     _lines(axes, results, lambda run: [(phase.phase, 100 * phase.accuracy) for phase in run.phases])
-    _dress(axes, "accuracy (%)")
+    _style_axes(axes, "accuracy (%)")
     _legend(figure, axes)
     return inline_svg(figure, "accuracy", "Accuracy after every phase, one line per run")
 
@@ -36,27 +36,27 @@ def memory_figure(results: Sequence[RunResult]) -> str:
     """Samples held per old class and per new class in every phase that has both."""
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     old, new = figure.subplots(1, 2)
-    _lines(old, results, lambda run: [(now.phase, before_and_now(prior, now)[0]) for prior, now in _steps(run)])
-    _lines(new, results, lambda run: [(now.phase, before_and_now(prior, now)[1]) for prior, now in _steps(run)])
+    _lines(old, results, lambda run: [(now.phase, samples_per_class(prior, now)[0]) for prior, now in _steps(run)])
+    _lines(new, results, lambda run: [(now.phase, samples_per_class(prior, now)[1]) for prior, now in _steps(run)])
     for axes, age in ((old, "old"), (new, "new")):
-        _dress(axes, f"samples held per {age} class")
+        _style_axes(axes, f"samples held per {age} class")
         axes.set_ylim(bottom=0)
     _legend(figure, old)
     return inline_svg(figure, "memory", "Samples held per old class and per new class in every phase")
 
 
-def before_and_now(prior: PhaseRecord, now: PhaseRecord) -> tuple[float, float]:
-    """Samples held per old class and per new class in the phase `now`."""
+def samples_per_class(prior: PhaseRecord, now: PhaseRecord) -> tuple[float, float]:
+    """Samples held per old class and per new class in a phase, given the phase before it."""
     old_classes = prior.classes_seen
     return now.held_old / old_classes, now.held_new / (now.classes_seen - old_classes)
 
 
 def inline_svg(figure: Figure, name: str, label: str) -> str:
-    """An <svg> element: ids are its own, the colour of text is the page's, no address of any kind is in it."""
+    """The figure as an <svg> element: ids with a prefix of their own, the page's text colour, no URLs."""
     buffer = io.StringIO()
-    quiet = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata=quiet)
+        figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -69,7 +69,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
 
 
 def _lines(axes: Axes, results: Sequence[RunResult], points: Callable[[RunResult], list[Point]]) -> None:
-    """A line for every setting; over several seeds their mean, with its 95 % interval as a band."""
+    """One line per setting; for several seeds their mean, with its 95 % interval as a band."""
     for index, (name, runs) in enumerate(zip(group_names(results), by_settings(results), strict=True)):
         values: dict[int, list[float]] = {}
         for run in runs:
@@ -89,9 +89,9 @@ def _steps(run: RunResult) -> list[tuple[PhaseRecord, PhaseRecord]]:
     return list(zip(run.phases, run.phases[1:], strict=False))
 
 
-def _dress(axes: Axes, words: str) -> None:
+def _style_axes(axes: Axes, label: str) -> None:
     axes.set_xlabel("phase", color=INK)
-    axes.set_ylabel(words, color=INK)
+    axes.set_ylabel(label, color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(colors=INK, width=0.6)
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)

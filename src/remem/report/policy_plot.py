@@ -1,4 +1,4 @@
-"""A policy as a picture: bars of the first share, heat maps of changes and splits, and its paths."""
+"""Figures of a policy: probabilities of the first share, heat maps of changes and splits, and its paths."""
 
 import io
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ TICKS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def draw_policy(policy: Policy, path: Path) -> None:
-    """Writes the picture; the ending of the name says which kind."""
+    """Writes the figure; the suffix of the path selects the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
         write_atomically(path, policy_page(policy).encode())
@@ -36,13 +36,13 @@ def draw_policy(policy: Policy, path: Path) -> None:
     buffer = io.BytesIO()
     kind = path.suffix.lower().removeprefix(".")
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "policy"}):
-        quiet = {"Date": None} if kind == "svg" else {}
-        policy_figure(policy).savefig(buffer, format=kind, dpi=150, facecolor="white", metadata=quiet)
+        metadata = {"Date": None} if kind == "svg" else {}
+        policy_figure(policy).savefig(buffer, format=kind, dpi=150, facecolor="white", metadata=metadata)
     write_atomically(path, buffer.getvalue())
 
 
 def policy_page(policy: Policy) -> str:
-    """One page that holds everything itself."""
+    """A self-contained HTML page: provenance, figure and text."""
     title = escape(f"Policy {policy.name}")
     svg = inline_svg(policy_figure(policy), "policy", "Action probabilities and paths of the policy")
     return (
@@ -56,7 +56,7 @@ def policy_page(policy: Policy) -> str:
 
 
 def policy_figure(policy: Policy) -> Figure:
-    """A row for each level where there are probabilities, then the paths."""
+    """One row per level for policies with probabilities, then a row with the paths."""
     network = policy_view.network_of(policy)
     rows = 1 if network is None else 2 + network.settings.levels
     figure = Figure(figsize=(WIDTH, ROW * rows + 0.4), layout="constrained")
@@ -80,7 +80,7 @@ def _draw_first(part: SubFigure, network: TwoLevelPolicy) -> None:
         axes.set_title(f"new/old = {ratio}", fontsize=9, color=INK)
         axes.set_ylim(0, 1)
         axes.set_xticks(TICKS)
-        _dress(axes, "old share", "probability" if axes is every[0] else "")
+        _style_axes(axes, "old share", "probability" if axes is every[0] else "")
 
 
 def _draw_changes(part: SubFigure, network: TwoLevelPolicy) -> None:
@@ -93,11 +93,11 @@ def _draw_changes(part: SubFigure, network: TwoLevelPolicy) -> None:
         axes.set_yticks(RATIOS, [str(ratio) for ratio in RATIOS])
         axes.minorticks_off()
         axes.set_title("no change" if change == 0 else f"change by {change / 10:+.1f}", fontsize=9, color=INK)
-        _dress(axes, "old share so far", "new/old classes" if place == 0 else "")
+        _style_axes(axes, "old share so far", "new/old classes" if place == 0 else "")
 
 
 def _draw_splits(part: SubFigure, network: TwoLevelPolicy) -> None:
-    _title(part, f"Level 2 at new/old = {SPLIT_RATIO}: probability of the harder half's part (blank: cannot be)")
+    _title(part, f"Level 2 at new/old = {SPLIT_RATIO}: probability of the harder half's part (blank: impossible)")
     every = part.subplots(1, 1 + len(CHANGES), sharey=True)
     later = policy_view.later_splits(network)
     titles = ["phase 1", *("later, no change" if c == 0 else f"later, after {c / 10:+.1f}" for c in CHANGES)]
@@ -106,7 +106,7 @@ def _draw_splits(part: SubFigure, network: TwoLevelPolicy) -> None:
         axes.set_yticks(TICKS)
         axes.set_title(title, fontsize=9, color=INK)
         first = axes is every[0]
-        _dress(axes, "share just chosen" if first else "old share so far", "harder half's part" if first else "")
+        _style_axes(axes, "share just chosen" if first else "old share so far", "harder half's part" if first else "")
 
 
 def _draw_paths(part: SubFigure, policy: Policy) -> None:
@@ -115,25 +115,25 @@ def _draw_paths(part: SubFigure, policy: Policy) -> None:
     for place, (phases, budget) in enumerate(CUSTOMARY.items()):
         decisions = policy_view.path(policy, phases, budget)
         seen = [BASE + LATER * (phase + 1) // phases for phase in range(phases)]
-        # Where lines lie on one another the wider ones below stay visible.
-        look = {
+        # Lines that coincide stay visible, because those below are wider.
+        style = {
             "color": COLOURS[place],
             "marker": MARKERS[place],
             "linewidth": 4.5 - 1.7 * place,
             "markersize": 7 - 1.5 * place,
         }
-        shares.plot(seen, [d.old_share for d in decisions], label=f"N = {phases}, M = {budget}", **look)
+        shares.plot(seen, [d.old_share for d in decisions], label=f"N = {phases}, M = {budget}", **style)
         halves = [np.nan if d.level2 is None else d.level2 for d in decisions]
-        splits.plot(seen, halves, **look)
+        splits.plot(seen, halves, **style)
     for axes, words in ((shares, "old share"), (splits, "harder half's part")):
         axes.set_ylim(0, 1)
         axes.grid(color=INK, alpha=0.15, linewidth=0.6)
-        _dress(axes, "classes seen after the phase", words)
+        _style_axes(axes, "classes seen after the phase", words)
     shares.legend(frameon=False, fontsize=8, labelcolor=INK, loc="best")
 
 
 def _heat(part: SubFigure, every: Sequence[Axes], axes: Axes, ys: Sequence[float], chances: FloatArray) -> None:
-    """Old shares from left to right; one colour bar for the whole row."""
+    """A heat map over old shares from left to right; the row shares one colour bar."""
     mesh = axes.pcolormesh(TENTHS, ys, chances, vmin=0, vmax=1, cmap=HEAT, shading="nearest")
     axes.set_xticks(TICKS)
     if axes is every[-1]:
@@ -146,7 +146,7 @@ def _title(part: SubFigure, words: str) -> None:
     part.suptitle(words, color=INK, fontsize=10, x=0.01, ha="left")
 
 
-def _dress(axes: Axes, x: str, y: str) -> None:
+def _style_axes(axes: Axes, x: str, y: str) -> None:
     axes.set_xlabel(x, color=INK, fontsize=9)
     axes.set_ylabel(y, color=INK, fontsize=9)
     axes.tick_params(colors=INK, width=0.6, labelsize=8)

@@ -1,4 +1,4 @@
-"""A policy for terminals: where it comes from, what it would do, with bars of letters."""
+"""A policy as text for terminals: provenance, probabilities as bars of characters, and paths."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from remem.policies.rmm import SHARES, TwoLevelPolicy
 from remem.report import policy_view
 from remem.report.policy_view import CUSTOMARY, RATIOS, SPLIT_RATIO, FloatArray
 
-BARS, PLAIN_BARS = "·▁▂▃▄▅▆▇█", "_.:-=+*#%"  # from never to always; the second for terminals without the first
+BARS, PLAIN_BARS = "·▁▂▃▄▅▆▇█", "_.:-=+*#%"  # from 0 to 1; the second for terminals without Unicode
 NAMED_CLASSES = 6  # how many classes are named before "..."
 SOURCES = {"phase0": "phase 0 of", "target": "the target itself,", "dataset": "another data set,"}
 Rows = list[list[str]]
 
 
 def policy_text(policy: Policy, bars: str = BARS) -> str:
-    """Provenance, probabilities where there are any, and the paths; characters that are no letters become `?`."""
+    """Provenance, probabilities if there are any, and paths; characters that cannot be printed become `?`."""
     blocks = [provenance_text(policy)]
     network = policy_view.network_of(policy)
     if network is not None:
@@ -30,7 +30,7 @@ def policy_text(policy: Policy, bars: str = BARS) -> str:
 
 
 def provenance_text(policy: Policy) -> str:
-    """Where it comes from, a line for each fact."""
+    """Where a policy comes from, one line per fact."""
     facts = policy.provenance()
     lines = {"policy": policy.name + (" (oracle: it saw what no honest policy may see)" if policy.oracle else "")}
     if "kind" in facts:
@@ -54,7 +54,7 @@ def provenance_text(policy: Policy) -> str:
 
 
 def paths_text(policy: Policy) -> str:
-    """Its path through the customary scenarios, in tenths."""
+    """The path of a policy through the customary scenarios, in tenths."""
     how = "A sampled path" if isinstance(policy, Learned) and policy.seed is not None else "Its path"
     lines = [f"{how} in tenths: 100 classes of 500 samples, 50 in phase 0 (! not feasible as asked)"]
     for phases, budget in CUSTOMARY.items():
@@ -95,7 +95,7 @@ def _sparks(chances: FloatArray, shown: Sequence[int], bars: str) -> list[str]:
 
 
 def _bar(chance: float, bars: str) -> str:
-    """A share of 1 as one character: no more than a trace looks like none."""
+    """A probability as one character; very small ones look like 0."""
     return bars[round(chance * (len(bars) - 1))]
 
 

@@ -1,7 +1,6 @@
-"""What a policy would do, in numbers: action probabilities over the state space, and paths through usual scenarios."""
+"""What a policy would do, in numbers: action probabilities over the state space, and paths through known scenarios."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,22 +11,23 @@ from remem.memory.budget import Budget, PhaseFacts
 from remem.policies.learned import Learned
 from remem.policies.policy import Policy
 from remem.policies.rmm import SHARES, SPLITS, Choice, TwoLevelPolicy
+from remem.types import Json
 
 FloatArray = NDArray[np.float64]
 
-RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5)  # new / old classes: from N = 25 at the end to phases as large as half of all
+RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5)  # new / old classes, from the end of N = 25 to phases half as large as all before
 CUSTOMARY = {5: 7000, 10: 4500, 25: 3000}  # N -> M of the paper's CIFAR-100
 BASE, LATER, PER_CLASS, EXEMPLARS = 50, 50, 500, 2000  # its classes in phase 0 and after it, samples of each, E
-SPLIT_RATIO = 0.1  # where level 2 is looked at
+SPLIT_RATIO = 0.1  # new / old classes at which level 2 is shown
 
 
 def network_of(policy: Policy) -> TwoLevelPolicy | None:
-    """The networks of a policy that has probabilities."""
+    """The networks of a policy with probabilities; None for other policies."""
     return policy.core if isinstance(policy, Learned) and isinstance(policy.core, TwoLevelPolicy) else None
 
 
 def path(policy: Policy, phases: int, budget: int) -> list[Decision]:
-    """What it decides in phases 1..N of the customary scenario; nothing is trained."""
+    """Its decisions in phases 1..N of CIFAR-100 as in the paper; nothing is trained."""
     new = LATER // phases
     sizes = [PhaseFacts(BASE, BASE * PER_CLASS), *[PhaseFacts(new, new * PER_CLASS)] * phases]
     return [step.decision for step in follow(Budget("fixed", budget, EXEMPLARS), sizes, policy.act)]
@@ -50,7 +50,7 @@ def first_splits(network: TwoLevelPolicy, ratio: float = SPLIT_RATIO) -> FloatAr
 
 
 def later_splits(network: TwoLevelPolicy, ratio: float = SPLIT_RATIO) -> FloatArray:
-    """Level 2 later: (change that level 1 chose, old share before it, split); NaN where that change cannot be."""
+    """Level 2 later: (change that level 1 chose, old share before it, split); NaN where that change is impossible."""
     chances = np.full((len(CHANGES), len(SHARES), len(SPLITS)), np.nan)
     for place, change in enumerate(CHANGES):
         fits = [share + change in SHARES for share in SHARES]
@@ -60,9 +60,9 @@ def later_splits(network: TwoLevelPolicy, ratio: float = SPLIT_RATIO) -> FloatAr
     return chances
 
 
-def as_tree(policy: Policy) -> dict[str, Any]:
-    """Everything for scripts, as JSON has it."""
-    tree: dict[str, Any] = {"provenance": policy.provenance(), "oracle": policy.oracle}
+def as_tree(policy: Policy) -> Json:
+    """Everything as JSON, for scripts."""
+    tree: Json = {"provenance": policy.provenance(), "oracle": policy.oracle}
     tree["paths"] = [_path_entry(policy, phases, budget) for phases, budget in CUSTOMARY.items()]
     network = network_of(policy)
     if network is None:
@@ -95,7 +95,7 @@ def as_tree(policy: Policy) -> dict[str, Any]:
     return tree
 
 
-def _path_entry(policy: Policy, phases: int, budget: int) -> dict[str, Any]:
+def _path_entry(policy: Policy, phases: int, budget: int) -> Json:
     steps = [{**decision.to_json(), "old_total": decision.old_total} for decision in path(policy, phases, budget)]
     return {"phases": phases, "budget": budget, "steps": steps}
 

@@ -1,4 +1,4 @@
-"""Tables of runs: what they say is made here once, and written as text, Markdown or (in page.py) HTML."""
+"""Tables of runs, written as text, as Markdown or, in page.py, as HTML."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +9,13 @@ from remem.evaluation.metrics import mean_interval
 from remem.runs.results import PhaseRecord, RunResult
 
 NOTHING = "-"
-ROW_NAMES = ("seed", "policy")  # settings that never need a column of their own; those of the method have none either
+ROW_NAMES = ("seed", "policy")  # settings that name a row; neither they nor those of the method have a column
 ORACLE = " (oracle)"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are read; the first `labels` columns are words, the others numbers."""
+    """Formatted cells; the first `labels` columns are words, the others numbers."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -41,7 +41,7 @@ class Table:
 
 
 def summary_table(results: Sequence[RunResult]) -> Table:
-    """A row for every setting that was run; over several seeds the mean and its 95 % interval."""
+    """One row per setting; for several seeds the mean and its 95 % interval."""
     extra = varying_settings(results)
     groups = by_settings(results)
     rows = []
@@ -60,8 +60,7 @@ def comparison_table(results: Sequence[RunResult]) -> Table:
     """One row per run, with the memory of the last phase."""
     rows = []
     for run, name in zip(results, run_names(results), strict=True):
-        last = run.phases[-1] if run.phases else None
-        held = (NOTHING, NOTHING) if last is None else (str(last.held_old), str(last.held_new))
+        held = (str(run.phases[-1].held_old), str(run.phases[-1].held_new))
         numbers = (run.average_accuracy, run.last_accuracy, run.forgetting)
         rows.append((name, *(hundredths(value) for value in numbers), *held))
     header = ("run", "average %", "last %", "forgetting", "old samples held", "new samples held")
@@ -75,7 +74,7 @@ def phase_table(run: RunResult) -> Table:
 
 
 def totals_line(run: RunResult) -> str:
-    """Average, last accuracy and forgetting in words, and what they were evaluated on if that was no test data."""
+    """Average, last accuracy and forgetting in words, and a note if they are not from test data."""
     evaluated = f", evaluated on a share of the training data ({validation(run):g})" if validation(run) else ""
     return (
         f"average accuracy {hundredths(run.average_accuracy)} %, last {hundredths(run.last_accuracy)} %, "
@@ -89,7 +88,7 @@ def validation(run: RunResult) -> float:
 
 
 def by_settings(results: Sequence[RunResult]) -> list[list[RunResult]]:
-    """Runs that differ in nothing but the seed belong together."""
+    """Groups of runs that differ only in the seed."""
     groups: dict[str, list[RunResult]] = {}
     for run in results:
         groups.setdefault(_group_of(run), []).append(run)
@@ -97,7 +96,7 @@ def by_settings(results: Sequence[RunResult]) -> list[list[RunResult]]:
 
 
 def group_names(results: Sequence[RunResult]) -> list[str]:
-    """What to call each of `by_settings`: method and policy, and whatever else tells them apart. No two are equal."""
+    """A unique name for each group of `by_settings`: method, policy and whatever else tells them apart."""
     extra = varying_settings(results)
     groups = by_settings(results)
     names = []
@@ -109,7 +108,7 @@ def group_names(results: Sequence[RunResult]) -> list[str]:
 
 
 def run_names(results: Sequence[RunResult]) -> list[str]:
-    """What to call each run: its group, and its seed if the group has several runs."""
+    """A name for each run: its group's, with the seed if the group has several runs."""
     groups = by_settings(results)
     named = {_group_of(runs[0]): (name, len(runs)) for name, runs in zip(group_names(results), groups, strict=True)}
     names = []
@@ -120,12 +119,12 @@ def run_names(results: Sequence[RunResult]) -> list[str]:
 
 
 def varying_settings(results: Sequence[RunResult]) -> list[str]:
-    """Dotted names of the settings that tell these runs apart, beyond seed, policy, method and the method's own."""
+    """Dotted names of the settings that differ between runs, except seed, policy and those of the method."""
     return [key for key in _differing(results) if key not in ROW_NAMES and not key.startswith("method.")]
 
 
 def flat(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """{'seed': 1, 'train': {'epochs': 5}} -> ('seed', 1), ('train.epochs', 5); tables deeper down are values."""
+    """{'seed': 1, 'train': {'epochs': 5}} -> ('seed', 1), ('train.epochs', 5); deeper tables are values."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from ((f"{key}.{name}", inner) for name, inner in value.items())
@@ -139,7 +138,7 @@ def hundredths(share: float | None) -> str:
 
 
 def plus_minus(mean: float, half: float | None, sign: str = "") -> str:
-    """0.49153, 0.0031 -> '49.15 ± 0.31'; with the sign '+' a difference always has one."""
+    """0.49153, 0.0031 -> '49.15 ± 0.31'; with sign='+' positive numbers have a plus sign."""
     return f"{100 * mean:{sign}.2f}" + ("" if half is None else f" ± {hundredths(half)}")
 
 
@@ -150,11 +149,8 @@ def _phase_row(phase: PhaseRecord) -> tuple[str, ...]:
     return (str(phase.phase), str(phase.classes_seen), *(hundredths(value) for value in accuracies), share, *counts)
 
 
-def _over_seeds(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return NOTHING
-    return plus_minus(*mean_interval(known))
+def _over_seeds(values: Sequence[float]) -> str:
+    return plus_minus(*mean_interval(values))
 
 
 def _group_of(run: RunResult) -> str:
@@ -164,35 +160,35 @@ def _group_of(run: RunResult) -> str:
 def _method_and_policy(groups: Sequence[Sequence[RunResult]]) -> list[tuple[str, str]]:
     """`finetune (replay=false)` and `static` for every group.
 
-    A method's own settings are compared among its own runs: what another method has is no difference. The policy is
-    one of them where it decides nothing, since the label then has no place for it.
+    Settings of a method are compared among its own runs only. Where the policy decides nothing, the label does not
+    show it, and it counts as one of these settings.
     """
     firsts = [runs[0] for runs in groups]
     labels = [run.label.removesuffix(ORACLE).split(" / ", 1) for run in firsts]
-    kin: dict[str, list[RunResult]] = {}
-    idle: dict[str, list[RunResult]] = {}
+    by_method: dict[str, list[RunResult]] = {}
+    without_policy: dict[str, list[RunResult]] = {}
     for run, (method, policy) in zip(firsts, labels, strict=True):
-        kin.setdefault(method, []).append(run)
+        by_method.setdefault(method, []).append(run)
         if policy == NOTHING:
-            idle.setdefault(method, []).append(run)
-    own = {method: [key for key in _differing(runs) if key.startswith("method.")] for method, runs in kin.items()}
-    unheard = {method for method, runs in idle.items() if "policy" in _differing(runs)}
+            without_policy.setdefault(method, []).append(run)
+    own = {method: [key for key in _differing(runs) if key.startswith("method.")] for method, runs in by_method.items()}
+    named_by_policy = {method for method, runs in without_policy.items() if "policy" in _differing(runs)}
     names = []
     for run, (method, policy) in zip(firsts, labels, strict=True):
-        keys = [*own[method], *(["policy"] if policy == NOTHING and method in unheard else [])]
+        keys = [*own[method], *(["policy"] if policy == NOTHING and method in named_by_policy else [])]
         words = ", ".join(f"{key.removeprefix('method.')}={_word(run, key)}" for key in keys)
         names.append((f"{method} ({words})" if words else method, policy))
     return names
 
 
 def _differing(runs: Sequence[RunResult]) -> list[str]:
-    """Dotted names of the settings that are not the same in all of these runs; one that a run lacks differs too."""
+    """Dotted names of the settings that differ between these runs; a missing one differs too."""
     keys = dict.fromkeys(key for run in runs for key, _ in flat(run.config))
     return [key for key in keys if len({_word(run, key) for run in runs}) > 1]
 
 
 def _word(run: RunResult, key: str) -> str:
-    """A setting as it is shown; one that the run lacks is `-`."""
+    """A setting as text; `-` if the run lacks it."""
     section, dot, name = key.partition(".")
     table, last = (run.config.get(section, {}), name) if dot else (run.config, section)
     if last not in table:

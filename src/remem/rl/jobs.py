@@ -12,10 +12,11 @@ from remem.rl.config import LearnConfig
 from remem.rl.paths import TaskKey
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.types import Json
 
 
 @job_kind("node")
-def train_node(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+def train_node(payload: Mapping[str, Any], emit: Emit) -> Json:
     """Trains one node in a worker, and whatever ancestors it needs."""
     tasks = _tasks(payload["config"], payload["snapshots"])
     before = tasks.trained

@@ -27,14 +27,14 @@ from remem.runs.config import validate
 from remem.runs.devices import limit_threads
 from remem.runs.migrations import current_names
 from remem.storage.event_log import LOG, EventLog
-from remem.storage.jsonfile import Document
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 from remem.storage.workdir import WorkDir, WorkKind
+from remem.types import Json
 
 CHECKPOINT, POLICY, SNAPSHOTS = "checkpoint.safetensors", "policy.json", "snapshots"
 
 
-def _migrate(document: Document) -> Document:
+def _migrate(document: Json) -> Json:
     """`learning.json` of format 1."""
     settings = {"target": current_names(document["target"]), **current_names({"learn": document["learn"]})}
     return {"format": 2, "settings": settings, "fingerprints": {"data": str(document["data_fingerprint"])}}

@@ -1,11 +1,12 @@
 """What a learning is, in plain numbers, and where its policy comes from: no path of the machine in either."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from remem.rl.config import LearnConfig, LearnSettings
 from remem.rl.events import LearningStarted, TaskSummary
 from remem.rl.paths import TaskKey
+from remem.types import Json
 
 if TYPE_CHECKING:
     from remem.rl.pseudo_tasks import PseudoTasks
@@ -43,7 +44,7 @@ def policy_name(learn: LearnSettings) -> str:
     return ("rmm" if learn.levels == 2 else "rmm-one-level") + SUFFIX[kind]
 
 
-def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]) -> dict[str, Any]:
+def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]) -> Json:
     """Where a policy comes from, for its file; no path of this machine."""
     target, learn = config.target.public(), config.learn.model_dump(mode="json")
     kind = config.learn.source.partition(":")[0]

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from remem.action import Decision
 from remem.memory.allocator import Allocator
 from remem.memory.budget import PhaseFacts
 from remem.runs.prepared import Prepared
-from remem.types import Allocation, Phase
+from remem.types import Allocation, Json, Phase
 
 Counts = dict[int, int]  # class -> samples
 
@@ -103,7 +102,7 @@ def _quotas(phase: Phase, old: Mapping[int, int]) -> OldQuotas:
     return OldQuotas(phase.index, harder, easier)
 
 
-def plan_entry(planned: PlannedPhase) -> dict[str, Any]:
+def plan_entry(planned: PlannedPhase) -> Json:
     """A phase as JSON; of equal quotas that do not come out even, the least and the most."""
     return {
         "phase": planned.phase,

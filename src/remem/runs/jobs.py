@@ -17,6 +17,7 @@ from remem.runs.phase0_cache import Phase0Cache
 from remem.runs.prepared import Prepared
 from remem.runs.results import phases_done
 from remem.runs.run import run_or_resume, train_phase0
+from remem.types import Json
 
 RUN, PHASE0 = f"{__name__}:run", f"{__name__}:phase0"
 
@@ -43,7 +44,7 @@ def phase0_job(name: str, config: RunConfig, cache_folder: Path, *, after: tuple
 
 
 @job_kind("run")
-def run(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+def run(payload: Mapping[str, Any], emit: Emit) -> Json:
     """Starts, resumes or reuses the run of a folder."""
     try:
         return _run(payload, emit)
@@ -52,7 +53,7 @@ def run(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 
 
 @job_kind("phase0")
-def phase0(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+def phase0(payload: Mapping[str, Any], emit: Emit) -> Json:
     """Trains phase 0 unless the cache has it."""
     try:
         return _phase0(payload, emit)
@@ -60,7 +61,7 @@ def phase0(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
         gc.collect()
 
 
-def _run(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+def _run(payload: Mapping[str, Any], emit: Emit) -> Json:
     prepared, out = _prepare(payload), Path(payload["out"])
     cache = Phase0Cache(Path(payload["phase0"])) if "phase0" in payload else None
     emit(RunStarted.of(prepared, phases_done(out)))
@@ -68,7 +69,7 @@ def _run(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     return {"average_accuracy": result.average_accuracy, "last_accuracy": result.last_accuracy}
 
 
-def _phase0(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+def _phase0(payload: Mapping[str, Any], emit: Emit) -> Json:
     prepared, cache = _prepare(payload), Phase0Cache(Path(payload["cache"]))
     cached = cache.has(prepared)
     started = RunStarted.of(prepared, int(cached))
@@ -86,6 +87,6 @@ def _prepare(payload: Mapping[str, Any]) -> Prepared:
     return prepare(config)
 
 
-def _portable(config: RunConfig) -> dict[str, Any]:
+def _portable(config: RunConfig) -> Json:
     """Settings that mean the same in any working directory."""
     return with_absolute_paths(config).model_dump(mode="json")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from remem.errors import InputError
-from remem.storage.jsonfile import Document
 from remem.storage.tensorfile import Snapshot
+from remem.types import Json
 
 RENAMED = {  # settings by dotted name: what older configs call them -> what they are called now
     "train.rate": "train.lr",
@@ -19,7 +19,7 @@ RENAMED = {  # settings by dotted name: what older configs call them -> what the
 }
 
 
-def current_names(tree: Mapping[str, Any]) -> dict[str, Any]:
+def current_names(tree: Mapping[str, Any]) -> Json:
     """Settings under their present names; both names of one setting together are an error."""
     result = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
     for old, new in RENAMED.items():
@@ -34,7 +34,7 @@ def current_names(tree: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def migrate_run(document: Document) -> Document:
+def migrate_run(document: Json) -> Json:
     """`config.json` of format 1."""
     fingerprints = {"data": str(document["data_fingerprint"])}
     return {"format": 2, "settings": current_names(document["config"]), "fingerprints": fingerprints}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from remem.runs.results import load_result
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
-from remem.types import IntArray, Reader, Samples, Values
+from remem.types import IntArray, Json, Reader, Samples, Values
 
 FILE = "model.safetensors"
 MEANS = "class_means"  # beside the network's own tensors
@@ -128,7 +128,7 @@ class Model:
         return Prediction(classes, softmax(2 * products, axis=1), self.class_names)
 
 
-def save_model(path: Path, facts: dict[str, Any], network: Mapping[str, Tensor], means: FloatArray | None) -> None:
+def save_model(path: Path, facts: Json, network: Mapping[str, Tensor], means: FloatArray | None) -> None:
     """Weights and class means, with everything that is needed to use them; equal models are equal files."""
     tensors = dict(network) | ({} if means is None else {MEANS: torch.from_numpy(means)})
     save_snapshot(path, Snapshot(facts, tensors))

@@ -15,7 +15,7 @@ from remem.evaluation.metrics import confusion, forgetting
 from remem.runs.migrations import current_names
 from remem.storage.atomic import write_atomically
 from remem.storage.jsonfile import read_json, write_json
-from remem.types import IntArray, PhaseResult
+from remem.types import IntArray, Json, PhaseResult
 
 FORMAT = 1
 
@@ -68,11 +68,11 @@ _BY_CLASS = ("accuracy_per_class", "held_per_class")
 class RunFacts(Record):
     """What `result.json` says of a run besides its numbers."""
 
-    config: dict[str, Any]  # everything resolved, without paths of the machine
+    config: Json  # everything resolved, without paths of the machine
     head: str
     oracle: bool
     policy_saw_classes: bool
-    policy: dict[str, Any]  # provenance
+    policy: Json  # provenance
     data_fingerprint: str
     class_order: tuple[int, ...]
     class_names: tuple[str, ...]
@@ -129,7 +129,7 @@ class RunResult(RunFacts):
         policy = "-" if later and all(phase.action is None for phase in later) else self.policy_name
         return f"{self.method_name} / {policy}" + (" (oracle)" if self.oracle else "")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """In the order of interface and documentation: what the run is, its numbers, its phases."""
         tree = self.model_dump(mode="json")
         first = ("format", "remem", "status")

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from remem.events import Event
 from remem.storage.atomic import write_atomically
+from remem.types import Json
 
 LOG = "log.jsonl"
 
@@ -27,15 +27,15 @@ class EventLog:
         """Replaces the whole log."""
         write_atomically(self._path, text.encode())
 
-    def trim(self, keep: Callable[[dict[str, Any]], bool]) -> None:
+    def trim(self, keep: Callable[[Json], bool]) -> None:
         """Drops entries of work that was cut off and will be done again, and lines that were damaged."""
         kept = [json.dumps(entry) + "\n" for entry in read_log(self._path) if keep(entry)]
         write_atomically(self._path, "".join(kept).encode())
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path) -> list[Json]:
     """The entries of a log; lines that were cut off or damaged are left out."""
-    entries: list[dict[str, Any]] = []
+    entries: list[Json] = []
     if path.exists():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError):

@@ -7,9 +7,9 @@ from typing import Any
 
 from remem.errors import DamagedFileError
 from remem.storage.atomic import write_atomically
+from remem.types import Json
 
-Document = dict[str, Any]
-Migrations = Mapping[int, Callable[[Document], Document]]  # from each older format to the one after it
+Migrations = Mapping[int, Callable[[Json], Json]]  # from each older format to the one after it
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -17,7 +17,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     write_atomically(path, (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path, what: str, *, format: int, migrations: Migrations | None = None) -> Document:
+def read_json(path: Path, what: str, *, format: int, migrations: Migrations | None = None) -> Json:
     """A document of the current format, migrated if it is older; `what` names it in errors."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

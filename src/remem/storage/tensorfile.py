@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from remem.errors import DamagedFileError
 from remem.storage.atomic import write_atomically
+from remem.types import Json
 
 FORMAT = 2
 
@@ -25,7 +25,7 @@ FORMAT = 2
 class Snapshot:
     """Plain facts and tensors, no code: an episode after a phase, a model, or the state of a policy's learning."""
 
-    facts: dict[str, Any]  # JSON
+    facts: Json  # JSON
     tensors: dict[str, Tensor]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from remem.errors import DamagedFileError, InputError
 from remem.storage.atomic import folder_lock
 from remem.storage.jsonfile import Migrations, read_json, write_json
+from remem.types import Json
 
 FORMAT = 2
 # Everything that remem writes into work folders: without settings of ours, any of these belongs to something else.
@@ -33,7 +34,7 @@ class WorkKind:
 class Begun:
     """What a folder's work began with: its settings as JSON, and fingerprints of its data by name."""
 
-    settings: dict[str, Any]
+    settings: Json
     fingerprints: dict[str, str]
 
 

@@ -19,6 +19,7 @@ from remem.runs.presets import read_toml, shipped_configs
 from remem.runs.trees import Tree, merged, nested
 from remem.settings import Settings
 from remem.studies.learned_policies import LEARNED, check_shared_settings, identity, learning_of, stand_in
+from remem.types import Json
 
 SEED, METHOD, PHASES, POLICY = "seed", "method.name", "scenario.phases", "policy"
 OWN_AXES = {SEED: "seeds", METHOD: "methods", PHASES: "phases", POLICY: "policies"}
@@ -240,7 +241,7 @@ def _with_learnings(
 def _anchored_settings(settings: StudySettings) -> StudySettings:
     """Paths among the values of axes, made absolute."""
     vary = {RENAMED.get(key, key): values for key, values in settings.vary.items()}
-    update: dict[str, Any] = {
+    update: Json = {
         "vary": {key: tuple(_anchored_value(key, value) for value in values) for key, values in vary.items()}
     }
     if settings.policies is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from remem.errors import InputError
 from remem.rl.config import LearnConfig, LearnSettings, normalized
 from remem.runs.config import RunConfig
+from remem.types import Json
 
 LEARNED: Mapping[str, Mapping[str, Any]] = {  # protocol 3; those on the target are oracles
     "rmm-learned": {"source": "phase0", "levels": 2},
@@ -46,7 +47,7 @@ def learning_of(policy: str, config: RunConfig, learn: LearnSettings) -> LearnCo
     if policy not in LEARNED:
         return None
     own = learn.model_copy(update=LEARNED[policy])
-    update: dict[str, Any] = {"scenario": config.scenario.model_copy(update={"validation": 0.0})}
+    update: Json = {"scenario": config.scenario.model_copy(update={"validation": 0.0})}
     if own.source.startswith("dataset:"):  # M and E are the other data set's own
         update["memory"] = config.memory.model_copy(update={"budget": None, "exemplars": None})
     return normalized(LearnConfig(target=config.model_copy(update=update), learn=own))

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 import remem
 from remem.data.datasets import load_dataset
@@ -25,15 +24,15 @@ from remem.runs.jobs import PHASE0 as PHASE0_JOB
 from remem.runs.jobs import phase0_job, run_job
 from remem.runs.phase0_cache import Phase0Cache, phase0_key
 from remem.runs.results import RunResult, load_result, phases_done
-from remem.storage.jsonfile import Document
 from remem.storage.workdir import WorkDir, WorkKind
 from remem.studies.events import JobEnded, JobProgress, LearningProgress, PolicyLearned, StudyStarted
 from remem.studies.grid import Study, StudyRun, plan_study
+from remem.types import Json
 
 RUNS, POLICIES, PHASE0 = "runs", "policies", "phase0"
 
 
-def _migrate(document: Document) -> Document:
+def _migrate(document: Json) -> Json:
     """`study.json` of format 1; `plan_study` reads settings under their older names."""
     return {"format": 2, "settings": document["settings"], "fingerprints": document["data_fingerprints"]}
 
@@ -195,7 +194,7 @@ def _require_same_study(study: Study, folder: WorkDir) -> None:
         folder.require_same_settings(old, new)
 
 
-def _planned(study: Study) -> list[dict[str, Any]]:
+def _planned(study: Study) -> list[Json]:
     """The grid first: if it differs, so do the names of the runs."""
     runs = {run.name: run.config.model_dump(mode="json") for run in study.runs}
     return [

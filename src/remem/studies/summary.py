@@ -1,22 +1,91 @@
 """A study in numbers: means over seeds with 95 % intervals, and paired differences to its first policy."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, Self
 
 import remem
 from remem.evaluation.metrics import mean_interval
-from remem.runs.results import RunResult
+from remem.runs.results import Record, RunResult
 from remem.studies.grid import METHOD, PATHS, PHASES, POLICY, SEED, Study, StudyRun
-
-FORMAT = 1
-NUMBERS = ("average_accuracy", "last_accuracy", "forgetting")
-COMPARED = ("average_accuracy", "last_accuracy")  # with the first policy
 
 Cell = tuple[tuple[str, int], ...]  # numbers of the values on all axes but the seed
 
 
-def summarise_study(study: Study, results: Mapping[str, RunResult]) -> dict[str, Any]:
-    """What `summary.json` says: a row for everything but the seed, and every run."""
+class Spread(Record):
+    """A mean over seeds and half of its 95 % interval; None for a single seed."""
+
+    mean: float
+    half_width: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        mean, half = mean_interval(values)
+        return cls(mean=mean, half_width=half)
+
+
+class Place(Record):
+    """The position of a run in the grid, apart from its seed; no path of the machine."""
+
+    method: str
+    policy: str
+    phases: int
+    settings: dict[str, Any]  # of all other axes
+
+    @classmethod
+    def of(cls, study: Study, run: StudyRun) -> Self:
+        others = [axis for axis in study.axes if axis.key not in (SEED, METHOD, PHASES, POLICY)]
+        values = {axis.key: (axis.words if axis.key in PATHS else axis.values)[run.place[axis.key]] for axis in others}
+        return cls(
+            method=run.config.method.name,
+            policy=policy_word(study, run),
+            phases=run.config.scenario.phases,
+            settings=values,
+        )
+
+
+class Difference(Record):
+    """Paired differences to the first policy of the study."""
+
+    policy: str
+    average_accuracy: Spread
+    last_accuracy: Spread
+
+
+class SummaryRow(Place):
+    """All seeds of one cell of the grid."""
+
+    oracle: bool
+    policy_saw_classes: bool
+    seeds: tuple[int, ...]
+    average_accuracy: Spread
+    last_accuracy: Spread
+    forgetting: Spread
+    difference: Difference | None
+
+
+class SummaryRun(Place):
+    """One run."""
+
+    name: str
+    seed: int
+    oracle: bool
+    policy_saw_classes: bool
+    average_accuracy: float
+    last_accuracy: float
+    forgetting: float
+
+
+class StudySummary(Record):
+    """`summary.json`."""
+
+    format: Literal[1]
+    remem: str
+    rows: tuple[SummaryRow, ...]
+    runs: tuple[SummaryRun, ...]
+
+
+def summarise_study(study: Study, results: Mapping[str, RunResult]) -> StudySummary:
+    """A row for everything but the seed, and every run."""
     groups: dict[Cell, list[StudyRun]] = {}
     for run in study.runs:
         groups.setdefault(_cell(run), []).append(run)
@@ -24,12 +93,12 @@ def summarise_study(study: Study, results: Mapping[str, RunResult]) -> dict[str,
     for cell, runs in groups.items():
         base = groups[tuple((key, 0 if key == POLICY else number) for key, number in cell)]
         rows.append(_row(study, runs, base, results))
-    return {
-        "format": FORMAT,
-        "remem": remem.__version__,
-        "rows": rows,
-        "runs": [_run(study, run, results[run.name]) for run in study.runs],
-    }
+    listed = tuple(_run(study, run, results[run.name]) for run in study.runs)
+    return StudySummary(format=1, remem=remem.__version__, rows=tuple(rows), runs=listed)
+
+
+def policy_word(study: Study, run: StudyRun) -> str:
+    return next(axis.words[run.place[POLICY]] for axis in study.axes if axis.key == POLICY)
 
 
 def _cell(run: StudyRun) -> Cell:
@@ -38,49 +107,39 @@ def _cell(run: StudyRun) -> Cell:
 
 def _row(
     study: Study, runs: Sequence[StudyRun], base: Sequence[StudyRun], results: Mapping[str, RunResult]
-) -> dict[str, Any]:
-    data = [results[run.name] for run in runs]
-    against = [results[run.name] for run in base]  # the same seeds in the same order
-    row: dict[str, Any] = {
-        **_place(study, runs[0]),
-        "oracle": any(one.oracle for one in data),
-        "policy_saw_classes": any(one.policy_saw_classes for one in data),
-        "seeds": [run.config.seed for run in runs],
-        **{name: _spread([getattr(one, name) for one in data]) for name in NUMBERS},
-        "difference": None,
-    }
-    if runs[0].place[POLICY]:
-        pairs = list(zip(data, against, strict=True))
-        differences = {
-            name: _spread([getattr(one, name) - getattr(other, name) for one, other in pairs]) for name in COMPARED
-        }
-        row["difference"] = {"policy": _word(study, base[0], POLICY), **differences}
-    return row
+) -> SummaryRow:
+    own = [results[run.name] for run in runs]
+    return SummaryRow(
+        **Place.of(study, runs[0]).model_dump(),
+        oracle=any(result.oracle for result in own),
+        policy_saw_classes=any(result.policy_saw_classes for result in own),
+        seeds=tuple(run.config.seed for run in runs),
+        average_accuracy=Spread.of([result.average_accuracy for result in own]),
+        last_accuracy=Spread.of([result.last_accuracy for result in own]),
+        forgetting=Spread.of([result.forgetting for result in own]),
+        difference=_difference(study, base, own, results) if runs[0].place[POLICY] else None,
+    )
 
 
-def _run(study: Study, run: StudyRun, result: RunResult) -> dict[str, Any]:
-    facts = {name: getattr(result, name) for name in ("oracle", "policy_saw_classes", *NUMBERS)}
-    return {"name": run.name, **_place(study, run), "seed": run.config.seed, **facts}
+def _difference(
+    study: Study, base: Sequence[StudyRun], own: Sequence[RunResult], results: Mapping[str, RunResult]
+) -> Difference:
+    pairs = list(zip(own, (results[run.name] for run in base), strict=True))  # the same seeds in the same order
+    return Difference(
+        policy=policy_word(study, base[0]),
+        average_accuracy=Spread.of([one.average_accuracy - other.average_accuracy for one, other in pairs]),
+        last_accuracy=Spread.of([one.last_accuracy - other.last_accuracy for one, other in pairs]),
+    )
 
 
-def _place(study: Study, run: StudyRun) -> dict[str, Any]:
-    """Where a run stands in the grid, apart from its seed; no path of the machine."""
-    return {
-        "method": run.config.method.name,
-        "policy": _word(study, run, POLICY),
-        "phases": run.config.scenario.phases,
-        "settings": {
-            axis.key: (axis.words if axis.key in PATHS else axis.values)[run.place[axis.key]]
-            for axis in study.axes
-            if axis.key not in (SEED, METHOD, PHASES, POLICY)
-        },
-    }
-
-
-def _word(study: Study, run: StudyRun, key: str) -> str:
-    return next(axis.words[run.place[key]] for axis in study.axes if axis.key == key)
-
-
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    mean, half = mean_interval(values)
-    return {"mean": mean, "half_width": half}
+def _run(study: Study, run: StudyRun, result: RunResult) -> SummaryRun:
+    return SummaryRun(
+        **Place.of(study, run).model_dump(),
+        name=run.name,
+        seed=run.config.seed,
+        oracle=result.oracle,
+        policy_saw_classes=result.policy_saw_classes,
+        average_accuracy=result.average_accuracy,
+        last_accuracy=result.last_accuracy,
+        forgetting=result.forgetting,
+    )
