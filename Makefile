@@ -1,16 +1,20 @@
-# Every target makes its own virtual environment; only Python 3.11, pip and make are needed.
+# Targets create the virtual environment on first use. Requires only Python 3.11, pip and make.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.remem-ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test shuffle check bench clean
 
 demo: $(READY)
 	$(BIN)/remem demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+SEED ?= 0
+shuffle: $(READY) # all tests in random order; repeat an order with SEED=K
+	$(BIN)/python -m pytest -n 2 -p randomly -p no:cacheprovider --randomly-seed=$(SEED)
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -19,14 +19,13 @@ import torch
 from scipy.optimize import nnls  # type: ignore[import-untyped]
 from torch.utils.flop_counter import FlopCounterMode
 
-from remem.nets.settings import NetSettings
-from remem.nets.settings import HeadSettings
 from remem.nets.network import Network, build_network
-from remem.runs.prepared import Prepared
+from remem.nets.settings import HeadSettings, NetSettings
 from remem.runs.build import prepare
 from remem.runs.config import compose
-from remem.runs.estimate import Trial, estimate_seconds, try_out
 from remem.runs.dry_run import plan
+from remem.runs.estimate import Trial, estimate_seconds, try_out
+from remem.runs.prepared import Prepared
 from remem.runs.run import run
 
 METHODS = ("finetune", "icarl", "lucir", "podnet", "lucir-aanets")
@@ -68,11 +67,11 @@ def paces(rounds: int = 5) -> str:
         for method, run_of_it in prepared.items():
             trials[method].append(tried(run_of_it, 2.0))
     for method, found in trials.items():
-        first, later, judge = (
+        first, later, describe = (
             1e3 * statistics.median(values)
-            for values in zip(*((sum(t.first.values()), sum(t.later.values()), t.judge) for t in found), strict=True)
+            for values in zip(*((sum(t.first.values()), sum(t.later.values()), t.describe) for t in found), strict=True)
         )
-        numbers = f"{first:.2f} | {later:.2f} | {later / first:.2f} | {judge:.2f}"
+        numbers = f"{first:.2f} | {later:.2f} | {later / first:.2f} | {describe:.2f}"
         lines.append(f"| {method} | {numbers} | {found[0].model_bytes / 1e6:.2f} |")
     return "\n".join(lines)
 
@@ -81,7 +80,7 @@ def counts(prepared: Prepared) -> list[float]:
     """What the model multiplies with paces: samples x epochs in phase 0, in later phases, and samples looked at."""
     nothing = Trial({"main": 0.0}, {"main": 0.0}, 0.0, 0, 0, 0, 0)
     later = {"main": 1.0, "balanced": 1.0} if prepared.config.finetune.epochs else {"main": 1.0}
-    units = (replace(nothing, first={"main": 1.0}), replace(nothing, later=later), replace(nothing, judge=1.0))
+    units = (replace(nothing, first={"main": 1.0}), replace(nothing, later=later), replace(nothing, describe=1.0))
     return [sum(estimate_seconds(prepared, plan(prepared), unit)) for unit in units]
 
 
@@ -99,7 +98,7 @@ def check() -> str:
     for name, changes in VARIANTS.items():
         prepared = ready(changes)
         predicted[name] = sum(estimate_seconds(prepared, plan(prepared), tried(prepared, 2.0)))
-        took[name] = sum(sum(entry["seconds"].values()) for entry in run(prepared).data["phases"])
+        took[name] = sum(sum(phase.seconds.values()) for phase in run(prepared).phases)
     return check_table(predicted, took)
 
 
@@ -115,8 +114,8 @@ def check_table(predicted: Mapping[str, float], took: Mapping[str, float]) -> st
 
 
 @dataclass(frozen=True)
-class StageRunner:
-    """Operations of one run."""
+class Operations:
+    """Floating-point operations of one run."""
 
     phases: int
     first: float  # phase 0
@@ -141,7 +140,7 @@ def forward_operations(network: Network) -> int:
     return int(counter.get_total_flops())
 
 
-def imagenet_work(forward: int, phases: int) -> StageRunner:
+def imagenet_work(forward: int, phases: int) -> Operations:
     """A step costs three forward passes, and one more for the teacher; looking at samples costs one.
 
     M gives old classes 20 exemplars each in the end and new ones all of their data, as on CIFAR-100.
@@ -150,7 +149,7 @@ def imagenet_work(forward: int, phases: int) -> StageRunner:
     held = EXEMPLARS + new
     looked_first, looked_later = 2 * half, 2 * held + 2 * new
     first = 3 * forward * half * EPOCHS + forward * looked_first
-    return StageRunner(phases, first, 4 * forward * held * EPOCHS + forward * looked_later)
+    return Operations(phases, first, 4 * forward * held * EPOCHS + forward * looked_later)
 
 
 def days(operations: float, speed: float) -> str:

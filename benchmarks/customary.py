@@ -21,8 +21,8 @@ PAD = 4
 
 
 @dataclass(frozen=True)
-class Preprocessing:
-    """What normalises a picture, on the scale 0..1."""
+class Normalisation:
+    """Mean and deviation of each channel, on the scale 0..1."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -31,9 +31,9 @@ class Preprocessing:
 class Pictures(Dataset[tuple[Tensor, int]]):
     """Random crop with padding, flip, to a tensor, normalise: the usual transforms, written out."""
 
-    def __init__(self, images: Values, labels: IntArray, look: Preprocessing) -> None:
+    def __init__(self, images: Values, labels: IntArray, normalisation: Normalisation) -> None:
         self._images, self._labels = images, labels
-        self._mean, self._std = (torch.tensor(part).view(-1, 1, 1) for part in (look.mean, look.std))
+        self._mean, self._std = (torch.tensor(part).view(-1, 1, 1) for part in (normalisation.mean, normalisation.std))
 
     def __len__(self) -> int:
         return len(self._labels)

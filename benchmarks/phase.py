@@ -21,13 +21,13 @@ from benchmarks.peak import forward_flops, peak_flops
 from benchmarks.timing import wait_for_turn
 from remem.data.augment import augment, plan_for
 from remem.evaluation import metrics
+from remem.events import Emit, Event, ignore
+from remem.methods.events import EpochEnded
 from remem.methods.learner import Learner
-from remem.methods.loop import Report
-from remem.runs.prepared import Prepared
 from remem.runs.build import network_builder, open_episode, prepare
-from remem.runs.devices import limit_threads, open_fabric
 from remem.runs.config import compose
-from remem.events import ignore
+from remem.runs.devices import limit_threads, open_fabric
+from remem.runs.prepared import Prepared
 from remem.types import Samples
 
 BATCH = 128
@@ -64,11 +64,11 @@ def untrained(prepared: Prepared) -> dict[str, torch.Tensor]:
 
 
 class Ours:
-    """The real Learner; `report` is told of every epoch."""
+    """The real Learner; `emit` receives its events."""
 
-    def __init__(self, prepared: Prepared, report: Report = ignore) -> None:
+    def __init__(self, prepared: Prepared, emit: Emit = ignore) -> None:
         self._prepared = prepared
-        self.learner: Learner = open_episode(prepared, open_fabric(prepared.config.train), report).learner
+        self.learner: Learner = open_episode(prepared, open_fabric(prepared.config.train), emit).learner
 
     def fit(self, weights: dict[str, torch.Tensor], samples: Samples) -> None:
         self.learner.load(weights)
@@ -80,9 +80,9 @@ class Customary:
     """The same phase through the customary pipeline."""
 
     def __init__(self, prepared: Prepared, weights: dict[str, torch.Tensor], samples: Samples, seed: int = 0) -> None:
-        look, phase = prepared.scenario.look, prepared.scenario.phases[1]
-        assert look.mean is not None
-        assert look.std is not None
+        used, phase = prepared.scenario.preprocessing, prepared.scenario.phases[1]
+        assert used.mean is not None
+        assert used.std is not None
         self._settings, self._seed = prepared.config.train, seed
         self.network = network_builder(prepared)(0)
         self.network.restore(weights)
@@ -92,7 +92,8 @@ class Customary:
         self._teacher = copy.deepcopy(self.network).eval().requires_grad_(False)
         self.network.head.grow(len(phase.classes), torch.Generator().manual_seed(seed))
         values = prepared.scenario.bank.read(samples.rows)
-        self._pictures = customary.Pictures(values, samples.labels, customary.Preprocessing(look.mean, look.std))
+        normalisation = customary.Normalisation(used.mean, used.std)
+        self._pictures = customary.Pictures(values, samples.labels, normalisation)
 
     def steps(self, workers: int = 0) -> Iterator[float]:
         """Seconds of every step of all epochs."""
@@ -108,17 +109,17 @@ class Customary:
 def accuracy(prepared: Prepared, learner: Learner, samples: Samples) -> tuple[float, float]:
     """Of both readouts on the test samples of phases 0 and 1: the head, and the nearest mean of what is held."""
     scenario = prepared.scenario
-    judged = scenario.phases[0].eval_samples.with_(scenario.phases[1].eval_samples)
-    tested, known = learner.describe(scenario.eval_bank, judged), learner.describe(scenario.bank, samples)
+    test = scenario.phases[0].eval_samples.with_(scenario.phases[1].eval_samples)
+    tested, known = learner.describe(scenario.eval_bank, test), learner.describe(scenario.bank, samples)
     means = metrics.class_means(known.features, samples.labels, sorted(set(samples.labels.tolist())))
     nearest = metrics.nearest_mean(tested.features, means)
-    return metrics.accuracy(judged.labels, tested.logits.argmax(1)), metrics.accuracy(judged.labels, nearest)
+    return metrics.accuracy(test.labels, tested.logits.argmax(1)), metrics.accuracy(test.labels, nearest)
 
 
 def data_seconds(prepared: Prepared, samples: Samples) -> float:
     """Of reading and augmenting one batch."""
     scenario, draws, times = prepared.scenario, torch.Generator().manual_seed(0), []
-    plan = plan_for(scenario.look, scenario.bank.shape, prepared.config.augment)
+    plan = plan_for(scenario.preprocessing, scenario.bank.shape, prepared.config.augment)
     for _ in range(20):
         started = time.perf_counter()
         augment(torch.from_numpy(scenario.bank.read(samples.rows[:BATCH])), plan, draws)
@@ -130,14 +131,16 @@ def train_ours(prepared: Prepared, samples: Samples) -> None:
     """An epoch for each turn."""
     image = torch.zeros(1, *np.roll(prepared.scenario.bank.shape, 1).tolist())
 
-    def tell(event: Mapping[str, Any]) -> None:
+    def print_epoch(event: Event) -> None:
+        if not isinstance(event, EpochEnded):
+            return
         steps = -(-len(samples) // BATCH)
-        found = {"step": event["seconds"] / steps, "data": data_seconds(prepared, samples)}
+        found = {"step": event.seconds / steps, "data": data_seconds(prepared, samples)}
         train = prepared.config.train
         found |= {"flops": BATCH * flops, "peak": peak_flops(train.threads, train.precision)}
         answer(found | {"precision": train.precision})
 
-    ours = Ours(prepared, tell)
+    ours = Ours(prepared, print_epoch)
     ours.learner.load(untrained(prepared))
     flops = forward_flops(ours.learner.network, image)
     wait_for_turn()

@@ -1,4 +1,4 @@
-"""Phases trained with and without shared prefixes: counted on the paths that a policy draws, nothing is trained."""
+"""Phases trained with and without shared prefixes, counted on sampled paths; nothing is trained."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from remem.data.pseudo import pseudo_scenario
 from remem.data.settings import ScenarioSettings
 from remem.memory.budget import Budget
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.paths import Node, Path, Task, TaskKey, drawn
-from remem.rl.reinforce import Reinforce, Run
-from remem.rl.prefix_tree import RewardCache
 from remem.rl.config import LearnSettings
+from remem.rl.paths import ActionPath, Node, Task, TaskKey, sample_path
+from remem.rl.prefix_tree import RewardCache
+from remem.rl.reinforce import Reinforce, Run
 from remem.seeding import Streams
 
 LEARN = LearnSettings(tasks=2, runs=8, pool=4, epochs=10)  # K, Z, P, m
@@ -35,16 +35,16 @@ class Count:
         return self.alone / self.shared
 
 
-def fake_reward(path: Path) -> float:
-    """In the place of an accuracy: 0.7, less 0.02 for each squared tenth away from old shares of 0.6, and 0.005 for
-    each squared tenth away from splits of 0.7."""
+def fake_reward(path: ActionPath) -> float:
+    """An accuracy of 0.7, minus 0.02 (share - 6)^2 and 0.005 (split - 7)^2 of the last action, in tenths."""
     if not path:
         return 0.7
-    share, split = path[-1]
-    return 0.7 - 0.02 * (share - 6) ** 2 - 0.005 * (split - 7) ** 2
+    last = path[-1]
+    return 0.7 - 0.02 * (last.old_tenths - 6) ** 2 - 0.005 * (last.level2_tenths - 7) ** 2
 
 
-def pool() -> list[Task]:
+def make_tasks() -> list[Task]:
+    """The pool."""
     labels = np.repeat(np.arange(CLASSES), SAMPLES)
     nothing = np.zeros((len(labels), 1), np.float32)
     dataset = from_arrays(nothing, labels, nothing, labels)
@@ -58,40 +58,45 @@ def pool() -> list[Task]:
 
 
 def count(tasks: Sequence[Task], *, levels: int, learning: bool) -> Count:
-    """All epochs of Algorithm 1 with rewards made of paths; a policy that does not learn stays uniform."""
-    ascent = Reinforce(TwoLevelPolicy(PolicySettings(levels=levels)), LEARN)
+    """All epochs of Algorithm 1 with fake rewards; a policy that does not learn stays uniform."""
+    reinforce = Reinforce(TwoLevelPolicy(PolicySettings(levels=levels)), LEARN)
     alone = 0
 
-    def grow(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
+    def train_nodes(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         return iter([(node, fake_reward(node[1])) for node in nodes])
 
-    forest = RewardCache(grow)
+    rewards = RewardCache(train_nodes)
     for epoch in range(LEARN.epochs):
-        runs = epoch_of_runs(tasks, ascent.policy, forest, epoch, LEARN)
+        runs = sample_runs(tasks, reinforce.policy, rewards, epoch, LEARN)
         alone += sum(len(run.rewards) for run in runs)
         if learning:
-            ascent.step(runs)
+            reinforce.step(runs)
     name = f"{'learning' if learning else 'uniform'} policy, {levels} level{'s' if levels > 1 else ''}"
-    return Count(name, len(forest.known), alone)
+    return Count(name, len(rewards.known), alone)
 
 
-def epoch_of_runs(
-    tasks: Sequence[Task], policy: TwoLevelPolicy, forest: RewardCache, epoch: int, settings: LearnSettings, seed: int = 0
+def sample_runs(
+    tasks: Sequence[Task],
+    policy: TwoLevelPolicy,
+    rewards: RewardCache,
+    epoch: int,
+    settings: LearnSettings,
+    seed: int = 0,
 ) -> list[Run]:
-    """K x Z runs of a policy, with rewards from whoever grows the forest."""
+    """The K x Z runs of an epoch."""
     nodes, choices = list[Node](), []
     for place, number in enumerate(settings.tasks_of(epoch)):
         for run in range(settings.runs):
             rng = Streams(seed, "policy").numpy(epoch, f"task {place} run {run}")
-            path, chosen = drawn(tasks[number], policy, rng)
+            path, chosen = sample_path(tasks[number], policy, rng)
             nodes.append((tasks[number].key, path))
             choices.append(chosen)
     numbers = (str(key.number) for key, _ in nodes)
-    return [Run(*parts) for parts in zip(numbers, choices, forest.rewards(nodes), strict=True)]
+    return [Run(*parts) for parts in zip(numbers, choices, rewards.of(nodes), strict=True)]
 
 
 def counts() -> list[Count]:
-    tasks = pool()
+    tasks = make_tasks()
     return [count(tasks, levels=levels, learning=learning) for levels in (2, 1) for learning in (False, True)]
 
 

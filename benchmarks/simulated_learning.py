@@ -1,21 +1,24 @@
-"""How settings of REINFORCE fare where the best path is known: `python -m benchmarks.simulated_learning`.
+"""Settings of REINFORCE on a problem with a known best path: `python -m benchmarks.simulated_learning`.
 
-Nothing is trained. The reward of a path is a curve over old shares and splits, such as runs of `lwf` on glyphs show,
-plus noise that belongs to the task and the path, and tasks differ in difficulty. Printed is the regret: how far the
-most probable path is behind the best one, in points of average accuracy."""
+No network is trained. The reward of a path is a curve over old shares and splits, fitted to runs of `lwf` on glyphs,
+plus noise that depends on the task and the path; tasks differ in difficulty. The table shows the regret: how far the
+most probable path is below the best one, in points of average accuracy.
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import product
 from statistics import fmean
 
 import torch
 
-from benchmarks.shared_prefixes import PHASES, epoch_of_runs, pool
+from benchmarks.shared_prefixes import PHASES, make_tasks, sample_runs
+from remem.action import Action
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.paths import Node, Task, drawn
-from remem.rl.reinforce import Reinforce
-from remem.rl.prefix_tree import RewardCache
 from remem.rl.config import LearnSettings
+from remem.rl.paths import Node, Task, sample_path
+from remem.rl.prefix_tree import RewardCache
+from remem.rl.reinforce import Reinforce
 from remem.seeding import Streams
 
 BY_SHARE = (0.32, 0.40, 0.47, 0.53, 0.577, 0.623, 0.651, 0.643, 0.587)  # accuracy in a phase, old shares 0.1 ... 0.9
@@ -24,25 +27,26 @@ HARDER = 0.02  # each task is so much easier than the one before
 NOISE = 0.015  # of a whole path's return
 
 
-def accuracy(move: tuple[int, int]) -> float:
-    share, split = move
-    return BY_SHARE[share - 1] - SPLIT_LOSS * (split - BEST_SPLIT) ** 2
+def accuracy(action: Action) -> float:
+    return BY_SHARE[action.old_tenths - 1] - SPLIT_LOSS * (action.level2_tenths - BEST_SPLIT) ** 2
 
 
 def reward(node: Node) -> float:
-    """Of one phase; the noise is drawn at the end of the path."""
+    """Of one phase; noise is added at the end of the path."""
     key, path = node
     if not path:
         return 0.8 + HARDER * key.number
-    noise = Streams(0, f"noise {key.number}").numpy(0, str(path)).normal(0, NOISE) if len(path) == PHASES else 0.0
-    return accuracy(path[-1]) + float(noise)
+    if len(path) < PHASES:
+        return accuracy(path[-1])
+    keys = tuple(action.key() for action in path)
+    return accuracy(path[-1]) + float(Streams(0, f"noise {key.number}").numpy(0, str(keys)).normal(0, NOISE))
 
 
 def regret(policy: TwoLevelPolicy, task: Task) -> float:
-    """In points of average accuracy over phases 0..N, the noise left out."""
-    path, _ = drawn(task, policy, None)
-    best = max(accuracy((share, split)) for share in range(1, 10) for split in range(1, 10))
-    return 100 * sum(best - accuracy(move) for move in path) / (PHASES + 1)
+    """In points of average accuracy over phases 0..N, without the noise."""
+    path, _ = sample_path(task, policy, None)
+    best = max(accuracy(Action(*values)) for values in product(*Action.grid()))
+    return 100 * sum(best - accuracy(action) for action in path) / (PHASES + 1)
 
 
 def learned(tasks: Sequence[Task], settings: LearnSettings, seed: int, *, plain_start: bool) -> TwoLevelPolicy:
@@ -52,14 +56,14 @@ def learned(tasks: Sequence[Task], settings: LearnSettings, seed: int, *, plain_
         for layer in (policy.eta[0], policy.phi[0]):
             assert isinstance(layer, torch.nn.Linear)
             layer.reset_parameters()
-    ascent = Reinforce(policy, settings)
+    reinforce = Reinforce(policy, settings)
 
-    def grow(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
+    def train_nodes(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         return iter([(node, reward(node)) for node in nodes])
 
-    forest = RewardCache(grow)
+    rewards = RewardCache(train_nodes)
     for epoch in range(settings.epochs):
-        ascent.step(epoch_of_runs(tasks, ascent.policy, forest, epoch, settings, seed))
+        reinforce.step(sample_runs(tasks, policy, rewards, epoch, settings, seed))
     return policy
 
 
@@ -67,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=6)
     seeds = parser.parse_args().seeds
-    tasks = pool()
+    tasks = make_tasks()
     kinds: dict[str, dict[str, object]] = {
         "defaults": {},
         "moving average as baseline": {"baseline": "average"},

@@ -15,9 +15,8 @@ from benchmarks.phase import BATCH
 from benchmarks.table import Row
 from benchmarks.timing import alternate, ratio
 from remem.nets.blocks import Block
-from remem.nets.settings import NetSettings
-from remem.nets.settings import HeadSettings
 from remem.nets.network import Network, build_network
+from remem.nets.settings import HeadSettings, NetSettings
 from remem.runs.devices import has_bf16
 from remem.runs.heap import keep_freed_memory
 

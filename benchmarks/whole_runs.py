@@ -1,4 +1,4 @@
-"""What is true of whole runs: memory at the peak, the policy's cost, and how cheap a run on frozen features is."""
+"""Whole runs: peak memory, the cost of applying the policy, and how cheap runs on frozen features are."""
 
 import tempfile
 import time
@@ -7,11 +7,11 @@ from pathlib import Path
 from benchmarks.shared_prefixes import counts
 from benchmarks.table import Row
 from benchmarks.timing import child, shown
-from remem.rl.paths import Path as Moves
-from remem.rl.paths import TaskKey
+from remem.action import Action
 from remem.rl.config import LearnConfig, compose_learning
-from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.rl.paths import ActionPath, TaskKey
 from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.snapshot_cache import DiskSnapshotCache
 
 SETTINGS = {
     "data": {"name": "cifar100"},
@@ -20,7 +20,7 @@ SETTINGS = {
     "method": {"name": "icarl"},
     "train": {"epochs": 1, "epochs_later": 15},  # as the preset, but for phase 0, which is not measured
 }
-PATH: Moves = ((6, 5),) * 5  # old share 0.6 in all five phases
+PATH: ActionPath = (Action(6, 5),) * 5  # old share 0.6 in all five phases
 
 
 def short_run_rows() -> list[Row]:
@@ -47,13 +47,13 @@ def features_row(config: LearnConfig) -> Row:
     """CPU seconds of phases 1..N of one path through one pseudo task; phase 0 and its features are shared by all."""
     took = {}
     with tempfile.TemporaryDirectory() as folder:
-        workplace = PseudoTasks(config, DiskSnapshotCache(Path(folder), 10**9))
+        tasks = PseudoTasks(config, DiskSnapshotCache(Path(folder), 10**9))
         for fidelity in ("full", "features"):
             key = TaskKey(0, fidelity)
-            workplace.grow(key, ())
+            tasks.train(key, ())
             started = time.process_time()
             for depth in range(1, len(PATH) + 1):
-                workplace.grow(key, PATH[:depth])
+                tasks.train(key, PATH[:depth])
             took[fidelity] = time.process_time() - started
     ratio = took["full"] / took["features"]
     detail = f"{shown(took['features'])} against {shown(took['full'])} of CPU time, phases 1 to 5"

@@ -13,9 +13,9 @@ from statistics import fmean
 
 from benchmarks.table import Row
 from remem.runs.build import prepare
-from remem.runs.trees import read_overrides
-from remem.runs.run import run_in_folder
 from remem.runs.results import load_result
+from remem.runs.run import run_in_folder
+from remem.runs.trees import read_overrides
 from remem.studies.grid import StudyRun, plan_study, read_study_file
 
 STUDY = "glyphs-policies"

@@ -1,8 +1,9 @@
 """How well cheap rewards order action paths: `python results/fidelity.py CONFIG --out FILE.json`.
 
 Random paths through one pseudo task, equally many for every first share, are run at every fidelity, and at full
-fidelity a second time with other random draws: the correlation of the two is the most that a cheap reward can reach.
-It can be stopped and started again; what has been trained is kept beside the file."""
+fidelity a second time with other random streams; the correlation of the two bounds that of any cheap reward.
+It can be interrupted and resumed: rewards and snapshots are kept in a folder next to the file.
+"""
 
 import argparse
 import json
@@ -13,20 +14,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
-from remem.policies.rmm import TwoLevelPolicy
-from remem.rl.paths import Path as Moves
-from remem.rl.paths import Task, TaskKey, drawn
-from remem.rl.prefix_tree import RewardCache
-from remem.runs.trees import read_overrides
-from remem.runs.presets import read_toml
 from remem.parallel.pool import open_pool
+from remem.policies.rmm import TwoLevelPolicy
 from remem.rl.config import LearnConfig, compose_learning
-from remem.rl.reward_log import Ledger, recorded
-from remem.rl.jobs import PooledPrefixTrainer
-from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.rl.paths import ActionPath, Task, TaskKey, sample_path
+from remem.rl.pooled_training import PooledTraining
+from remem.rl.prefix_tree import RewardCache
 from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.reward_log import RewardLog, logged
+from remem.rl.snapshot_cache import DiskSnapshotCache
+from remem.runs.presets import read_toml
+from remem.runs.trees import read_overrides
 from remem.seeding import Streams
 
 KEYS = {
@@ -55,40 +55,43 @@ def main() -> None:
 
 def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[str, Any]:
     """Rewards of all paths at all fidelities."""
-    workplace = PseudoTasks(config, DiskSnapshotCache(work / "snapshots", 4 * 10**9))
-    workplace.check()
-    paths = random_paths(workplace.outline(KEYS["full"]), each, config.target.seed)
-    ledger = Ledger(work)
+    tasks = PseudoTasks(config, DiskSnapshotCache(work / "snapshots", 4 * 10**9))
+    tasks.check()
+    paths = random_paths(tasks.path_task(KEYS["full"]), each, config.target.seed)
+    log = RewardLog(work)
     totals, seconds = {}, {}
-    with open_pool(workers, None) as crew:
-
-        def tell(share: float) -> None:
-            print(f"{100 * share:.0f} % of this fidelity", end="\r", flush=True)
-
-        grower = PooledPrefixTrainer(crew, config, work / "snapshots")
-        forest = RewardCache(recorded(grower.grow, ledger, tell), ledger.read())
+    with open_pool(workers, None) as pool:
+        training = PooledTraining(pool, config, work / "snapshots")
+        rewards = RewardCache(logged(training.train_nodes, log, print_progress), log.read())
         for name, key in KEYS.items():
             started = time.perf_counter()
-            totals[name] = [sum(rewards) for rewards in forest.rewards([(key, path) for path in paths])]
+            totals[name] = [sum(run) for run in rewards.of([(key, path) for path in paths])]
             seconds[name] = time.perf_counter() - started
-    return {"task": asdict(KEYS["full"]), "paths": paths, "rewards": totals, "seconds": seconds}
+    keys = [[action.key() for action in path] for path in paths]
+    return {"task": asdict(KEYS["full"]), "paths": keys, "rewards": totals, "seconds": seconds}
 
 
-def random_paths(task: Task, each: int, seed: int) -> list[Moves]:
-    """So many for every feasible first share; everything else is drawn from the untrained policy."""
+def print_progress(share: float) -> None:
+    print(f"{100 * share:.0f} % of this fidelity", end="\r", flush=True)
+
+
+def random_paths(task: Task, each: int, seed: int) -> list[ActionPath]:
+    """`each` paths for every feasible first share, sampled from the untrained policy."""
     policy, rng = TwoLevelPolicy(), Streams(seed, "fidelity").numpy(0, "paths")
-    found: dict[int, list[Moves]] = {}
+    found: dict[int, list[ActionPath]] = {}
     for _ in range(10_000):
-        path, _ = drawn(task, policy, rng)
-        group = found.setdefault(path[0][0], [])
+        path, _ = sample_path(task, policy, rng)
+        group = found.setdefault(path[0].old_tenths, [])
         if len(group) < each and path not in group:
             group.append(path)
     return [path for share in sorted(found) for path in found[share]]
 
 
 def summary(found: dict[str, Any]) -> str:
-    """Spearman's rank correlation with full rewards: over all paths, and among paths with the same first share; and
-    what all paths together took, phase 0 included, in units of the full ones."""
+    """Spearman's rank correlation with full rewards, over all paths and among those with the same first share.
+
+    The time is that of all paths, phase 0 included, relative to the full ones.
+    """
     lines = ["| rewards | all paths | same first share | time |", "| :-- | --: | --: | --: |"]
     full = np.array(found["rewards"]["full"])
     first = np.array([path[0][0] for path in found["paths"]])

@@ -14,7 +14,7 @@ BOTH_HEADS = ("cifar100-methods", "cifar100-tuning")
 
 
 def table(folder: str) -> str:
-    """One experiment's runs as Markdown: seeds together, or, where methods are compared, both heads of every run."""
+    """Returns one experiment as Markdown: averages over seeds or, to compare methods, both heads of every run."""
     files = sorted((HERE / folder).glob("*.json"))
     if folder in BOTH_HEADS:
         return heads_table({path.stem.rpartition("-")[0]: load_result(path) for path in files}).markdown()
@@ -22,15 +22,16 @@ def table(folder: str) -> str:
 
 
 def study(name: str) -> str:
-    """A study's table, as the command printed it, from the files of its runs."""
+    """Returns a study's table, as the command prints it, from the result files of its runs."""
     planned = plan_study(read_study_file(Path(name)))
     results = {run.name: load_result(HERE / "studies" / name / "runs" / f"{run.name}.json") for run in planned.runs}
     return study_table(summarise_study(planned, results)).markdown()
 
 
 def steps() -> str:
-    """What every fixed share reaches, seed 0: on the target, and on pseudo tasks with the target's number of steps or
-    the target's batch size."""
+    """Returns the accuracy of every fixed share, seed 0: on the target, and on pseudo tasks with the target's number of
+    steps or with the target's batch size.
+    """
     study = HERE / "studies" / "glyphs-policies"
     scaled, plain = (
         {round(10 * entry["old_share"]): entry["accuracy"] for entry in json.loads(path.read_text())["shares"]}
@@ -46,7 +47,7 @@ def steps() -> str:
 
 
 def heads_table(runs: dict[str, RunResult]) -> Table:
-    """Average and last accuracy of both heads, best average of the own head first; the own head is marked."""
+    """Returns average and last accuracy of both heads, sorted by the own head's average. The own head is marked."""
     rows = []
     for name, run in sorted(runs.items(), key=lambda item: -item[1].average_accuracy):
         cells = [name + (" (oracle)" if run.oracle else "")]

@@ -1,4 +1,4 @@
-"""One thread for torch in every test: results repeat, and two cores are enough for two test processes."""
+"""Limits torch to one thread in every test: results repeat, and two test processes fit on two cores."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Factories for tests: data sets that take milliseconds to make, and runs on them that take a second."""
+"""Test factories: data sets made in milliseconds, and runs on them that take a second."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,23 +39,23 @@ IMAGES: dict[str, Any] = {**QUICK, "net": {"name": "small", "width": 4, "blocks"
 def blobs(
     classes: int = 6, per_class: int = 20, *, size: int = 6, spread: float = 0.5, seed: int = 0, test_per_class: int = 8
 ) -> Dataset:
-    """Vectors around one centre per class; with a small spread the classes can be told apart without a mistake."""
+    """Vectors around one centre per class. With a small spread, the classes are separable."""
     rng = np.random.default_rng(seed)
     centres = 3 * rng.standard_normal((classes, size))
 
-    def drawn(count: int) -> tuple[Any, Any]:
+    def draw(count: int) -> tuple[Any, Any]:
         labels = np.repeat(np.arange(classes), count)
         return (centres[labels] + spread * rng.standard_normal((len(labels), size))).astype(np.float32), labels
 
-    return from_arrays(*drawn(per_class), *drawn(test_per_class), name="blobs")
+    return from_arrays(*draw(per_class), *draw(test_per_class), name="blobs")
 
 
 def pictures(classes: int = 6, per_class: int = 14, *, side: int = 8, flip: bool = True, seed: int = 0) -> Dataset:
-    """Noisy coloured squares: each class has its own colour and its own quarter of the picture."""
+    """Noisy images with a coloured square: each class has its own colour, in one of four corners."""
     rng = np.random.default_rng(seed)
     colours = rng.integers(60, 256, (classes, 3))
 
-    def drawn(count: int) -> tuple[Any, Any]:
+    def draw(count: int) -> tuple[Any, Any]:
         labels = np.repeat(np.arange(classes), count)
         images = rng.integers(0, 60, (len(labels), side, side, 3))
         half = side // 2
@@ -65,23 +65,23 @@ def pictures(classes: int = 6, per_class: int = 14, *, side: int = 8, flip: bool
         return images.astype(np.uint8), labels
 
     preprocessing = Preprocessing(mean=None, std=None, augment="crop", flip=flip)
-    return from_arrays(*drawn(per_class), *drawn(5), name="pictures", preprocessing=preprocessing)
+    return from_arrays(*draw(per_class), *draw(5), name="pictures", preprocessing=preprocessing)
 
 
 def ready(dataset: Dataset, *layers: Mapping[str, Any]) -> Prepared:
-    """A prepared run on a data set in memory; later layers override earlier ones, all of them QUICK."""
+    """A prepared run on a data set in memory. Later layers override earlier ones, and all override QUICK."""
     base = IMAGES if len(dataset.train.shape) == 3 else VECTORS
     config = compose(base, {"data": {"name": dataset.name}}, *layers)
     return prepare(config, scenario=build_scenario(dataset, config.scenario))
 
 
 def opened(prepared: Prepared) -> Episode:
-    """The run's episode before phase 0, in this one process."""
+    """The run's episode before phase 0, in this process."""
     return open_episode(prepared, open_fabric(prepared.config.train), ignore)
 
 
 def play(episode: Episode, prepared: Prepared, *, stop: int | None = None, owned: bool = False) -> list[PhaseResult]:
-    """The phases that are left, or those before `stop`; `owned` makes every phase a user's stream of copied rows."""
+    """Plays the remaining phases, or those before `stop`. `owned` makes every phase a user stream of copied rows."""
     results = []
     for phase in prepared.scenario.phases[episode.next_phase : stop]:
         given = streamed(episode, phase) if owned else phase
@@ -91,13 +91,13 @@ def play(episode: Episode, prepared: Prepared, *, stop: int | None = None, owned
 
 
 def streamed(episode: Episode, phase: Phase) -> Phase:
-    """The phase with its training rows handed to the episode's bank as new ones, which it owns and can really drop."""
+    """The phase with its training rows copied into the episode's bank, which owns them and can drop them."""
     bank = episode._bank
     return replace(phase, train={label: bank.own(bank.read(rows)) for label, rows in phase.train.items()})
 
 
 def facts_of(result: PhaseResult) -> dict[str, Any]:
-    """Everything that a phase reports but seconds, predictions included, as plain values."""
+    """Everything that a phase reports except seconds, including predictions, as plain values."""
     predicted = result.predictions
     heads = {"cnn": predicted.cnn.tolist(), "nme": None if predicted.nme is None else predicted.nme.tolist()}
     return {**timeless(PhaseRecord.of(result).model_dump(mode="json")), **heads}
@@ -111,7 +111,7 @@ def timeless(tree: Any) -> Any:
 
 
 def same_tensors(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
-    """Bit for bit: names, types, shapes, values."""
+    """Compares names, types, shapes and values bit for bit."""
     return one.keys() == other.keys() and all(
         value.dtype == other[name].dtype and torch.equal(value, other[name]) for name, value in one.items()
     )

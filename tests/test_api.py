@@ -1,4 +1,4 @@
-"""The names a user needs: each resolves, and a run from Python equals the interface's promise."""
+"""The public names of remem, and runs from Python."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def test_every_public_name_resolves() -> None:
 
 
 def test_run_stays_a_function_after_every_import() -> None:
-    """A package of the same name would take its place as soon as it is imported."""
+    """A submodule of the same name would replace the function on import."""
     code = "import remem, remem.api, remem.runs.run, remem.cli.run; assert callable(remem.run), remem.run"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -48,7 +48,7 @@ def test_run_from_python() -> None:
         _ = result.phases[1].held
 
 
-def test_own_backbone_by_module_and_data_settings_in_the_result() -> None:
+def test_user_backbone_and_data_settings_in_the_result() -> None:
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 12))
     scenario = remem.scenario("digits", phases=2, image_size=8)
     result = remem.run(scenario, backbone=own, budget=200, settings={"train.epochs": 1, "finetune.epochs": 0})
@@ -57,7 +57,7 @@ def test_own_backbone_by_module_and_data_settings_in_the_result() -> None:
     assert 0.1 < result.average_accuracy <= 1.0
 
 
-def test_another_own_backbone_is_another_setting(tmp_path: Path) -> None:
+def test_another_user_backbone_is_a_changed_setting(tmp_path: Path) -> None:
     scenario = remem.scenario(factories.blobs(), phases=2)
     quick = {"train.epochs": 1, "finetune.epochs": 0}
     torch.manual_seed(0)
@@ -67,7 +67,7 @@ def test_another_own_backbone_is_another_setting(tmp_path: Path) -> None:
         remem.run(scenario, backbone=other, budget=40, settings=quick, out=tmp_path / "a")
 
 
-def test_dropout_of_an_own_backbone_follows_the_seed() -> None:
+def test_dropout_of_a_user_backbone_follows_the_seed() -> None:
     scenario = remem.scenario(factories.blobs(), phases=2)
     torch.manual_seed(0)
     own = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
@@ -82,8 +82,8 @@ def test_an_unknown_option_is_named() -> None:
         remem.run(scenario, **options)
 
 
-def test_a_policy_of_ones_own(tmp_path: Path) -> None:
-    """It asks for 0.6 of 40 samples and gives the harder half 0.7; the same call goes on in its folder."""
+def test_user_defined_policy(tmp_path: Path) -> None:
+    """The policy takes 0.6 of 40 samples and gives the harder half 0.7. The same call resumes the folder."""
     scenario = remem.scenario(factories.blobs(), phases=2, base_classes=2, order="natural")
     agent = AgentPolicy(lambda observation: [5, 6], "mine")
     result = remem.run(scenario, policy=agent, budget=40, settings=QUICK, out=tmp_path / "run")
@@ -99,13 +99,13 @@ def test_a_policy_of_ones_own(tmp_path: Path) -> None:
         remem.run(scenario, policy=wrong, budget=40)
 
 
-def test_the_paper_s_budgets_hold_from_python_too() -> None:
+def test_paper_budgets_apply_from_python() -> None:
     assert compose({"preset": "paper", "data": {"name": "cifar100"}}).memory.budget == 7000
     scenario = remem.scenario(factories.blobs(), phases=2)
     assert remem.run(scenario, settings=QUICK).to_json()["config"]["memory"]["exemplars"] == 120  # 20 x 6 classes
 
 
-def test_mistakes_from_python_are_one_line() -> None:
+def test_errors_from_python_are_one_line() -> None:
     with pytest.raises(remem.InputError, match=r"scenario\.phases"):
         remem.scenario("digits", phases="x")
     with pytest.raises(remem.InputError, match="loaded already"):

@@ -1,4 +1,4 @@
-"""episode.py: the order of a phase, what is held, what is read and what is dropped."""
+"""episode.py: the order of a phase, and which rows are held, read and dropped."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ from remem.types import EMPTY, Group, IntArray, Phase, PhaseResult, Samples, Val
 
 
 def steps(prepared: Prepared, episode: Episode | None = None) -> Iterator[tuple[Episode, Phase, PhaseResult]]:
-    """A run phase by phase."""
+    """Plays a run phase by phase."""
     episode = opened(prepared) if episode is None else episode
     for phase in prepared.scenario.phases:
         (result,) = play(episode, prepared, stop=phase.index + 1)
@@ -30,45 +30,37 @@ def steps(prepared: Prepared, episode: Episode | None = None) -> Iterator[tuple[
 
 
 def held_rows(episode: Episode) -> dict[int, list[int]]:
-    """The rows in memory by class, in stored order, as the snapshot has them."""
+    """The rows in memory by class, in stored order, from the snapshot."""
     tensors = episode.snapshot().tensors
     counts = tensors["memory/counts"].tolist()
     parts = torch.split(tensors["memory/rows"], counts)
     return {label: part.tolist() for label, part in zip(tensors["memory/labels"].tolist(), parts, strict=True)}
 
 
-def test_a_phase_in_the_order_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phase_follows_the_order_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank, cut, open the budget, load, train, and only then evaluate."""
     prepared = ready(blobs())
     episode = opened(prepared)
     play(episode, prepared, stop=1)
-    said: list[str] = []
+    calls: list[str] = []
 
-    def listen(owner: type, name: str) -> None:
+    def record_calls(owner: type, name: str) -> None:
         real = getattr(owner, name)
 
         def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
-            said.append(name)
+            calls.append(name)
             return real(self, *args, **kwargs)
 
         monkeypatch.setattr(owner, name, spy)
 
-    for owner, name in ((Memory, "rank"), (Memory, "cut"), (Memory, "open"), (Memory, "load"), (Learner, "fit")):
-        listen(owner, name)
-    monkeypatch.setattr(Episode, "evaluate", _said(said, "evaluate", Episode.evaluate))
+    for name in ("rank", "cut", "open", "load"):
+        record_calls(Memory, name)
+    record_calls(Learner, "fit")
+    record_calls(Episode, "evaluate")
     play(episode, prepared, stop=2)
-    in_phase = [word for word, before in zip(said, [None, *said], strict=False) if word != before]
-    learner_ranks = in_phase.index("fit")
-    assert in_phase[: learner_ranks + 1] == ["rank", "cut", "open", "load", "fit"]
-    assert in_phase[-1] == "evaluate"
-
-
-def _said(said: list[str], word: str, real: Any) -> Any:
-    def spy(self: Any) -> Any:
-        said.append(word)
-        return real(self)
-
-    return spy
+    distinct = [name for name, before in zip(calls, [None, *calls], strict=False) if name != before]
+    assert distinct[: distinct.index("fit") + 1] == ["rank", "cut", "open", "load", "fit"]
+    assert distinct[-1] == "evaluate"
 
 
 def test_phases_must_come_in_order_and_with_an_action() -> None:
@@ -87,7 +79,7 @@ def test_phases_must_come_in_order_and_with_an_action() -> None:
 
 
 def test_training_needs_no_evaluation() -> None:
-    """A stream of the user's own has no test samples: phases are trained, and predictions are asked for elsewhere."""
+    """A user stream has no test samples, so phases are trained without evaluation."""
     prepared = ready(blobs(), {"policy": "fixed-0.6"})
     evaluated, trained = opened(prepared), opened(prepared)
     expected = play(evaluated, prepared)
@@ -111,7 +103,7 @@ def test_evaluating_twice_gives_the_same_result_and_changes_nothing() -> None:
     assert all(torch.equal(value, before[name]) for name, value in episode.snapshot().tensors.items())
 
 
-def test_only_a_phase_that_was_trained_here_can_be_evaluated() -> None:
+def test_evaluate_needs_a_phase_trained_in_this_episode() -> None:
     prepared = ready(blobs())
     episode, other = opened(prepared), opened(prepared)
     with pytest.raises(ValueError, match="no phase has been trained"):
@@ -122,7 +114,7 @@ def test_only_a_phase_that_was_trained_here_can_be_evaluated() -> None:
         other.evaluate()
 
 
-def test_observe_is_the_state_of_the_protocol() -> None:
+def test_observe_returns_the_state_of_the_protocol() -> None:
     prepared = ready(blobs(), UNEVEN, {"memory": {"budget": 30, "exemplars": 12}})
     phases = prepared.scenario.phases
     episode = opened(prepared)
@@ -146,14 +138,14 @@ def test_observe_is_the_state_of_the_protocol() -> None:
     assert not state.splits  # phase 2 brought a single class
 
 
-def test_a_growing_budget_is_observed_per_phase() -> None:
+def test_growing_budget_of_every_phase() -> None:
     prepared = ready(blobs(), UNEVEN, {"memory": {"budget": "growing:3", "exemplars": None}})
     totals = [(r.budget, r.held_old, r.held_new) for _, _, r in steps(prepared)]
     # 3 x old classes + the new data, all of which fits: M_i is full in every phase
     assert totals == [(None, 0, 40), (46, 6, 40), (32, 12, 20), (35, 15, 20)]
 
 
-def test_phase_0_sees_everything_and_has_no_action() -> None:
+def test_phase_0_uses_all_data_and_has_no_action() -> None:
     prepared = ready(blobs())
     episode = opened(prepared)
     (result,) = play(episode, prepared, stop=1)
@@ -167,7 +159,7 @@ def test_phase_0_sees_everything_and_has_no_action() -> None:
 @pytest.mark.parametrize("policy", ["static", "fixed-0.1", "fixed-0.5", "fixed-0.9"])
 @pytest.mark.parametrize("budget", [6, 7, 23, 40, 500])
 def test_the_budget_is_never_exceeded(policy: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted apart from Memory's own check: every load adds up to what is said to be held."""
+    """Counts held rows after every load, independently of the check in Memory."""
     real, most = Memory.load, [0]
 
     def counting(self: Memory, label: int, rows: IntArray) -> None:
@@ -185,14 +177,14 @@ def test_the_budget_is_never_exceeded(policy: str, budget: int, monkeypatch: pyt
         assert held == sum(result.held_per_class.values())
         if phase.index:
             assert result.budget == budget
-            assert held == min(budget, before + phase.arriving)  # nothing is wasted while something could use it
+            assert held == min(budget, before + phase.arriving)  # no memory stays unused while samples are available
             assert min(result.held_per_class.values()) >= 1
         before = held
     assert episode.samples_peak == most[0] <= budget
 
 
 class Recorder:
-    """A source that notes every row that was read from it."""
+    """A source that records every row read from it."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -212,15 +204,15 @@ def recorded(dataset: Dataset) -> tuple[Dataset, Recorder]:
 
 
 @pytest.mark.parametrize("layer", [{}, {"method": {"name": "lwf"}}, NO_REPLAY], ids=["icarl", "lwf", "no replay"])
-def test_no_row_is_read_that_is_not_held(layer: dict[str, Any]) -> None:
-    """Read from the source during phase i: held after phase i-1, or held after phase i."""
+def test_only_held_rows_are_read(layer: dict[str, Any]) -> None:
+    """Rows read during phase i are held after phase i-1 or after phase i."""
     dataset, recorder = recorded(blobs())
     prepared = ready(dataset, UNEVEN, layer)
     before: set[int] = set()
     for episode, _, result in steps(prepared):
         held = {row for rows in held_rows(episode).values() for row in rows}
         assert recorder.rows <= before | held
-        assert held <= recorder.rows  # all that is held is learned from
+        assert held <= recorder.rows  # every held row is used
         assert len(held) == result.held_old + result.held_new
         before, recorder.rows = held, set()
 
@@ -249,8 +241,8 @@ def test_discarded_rows_never_come_back() -> None:
     assert gone
 
 
-def test_old_rankings_are_only_ever_sliced() -> None:
-    """From phase 2 on the classes of phase 0 keep a prefix of what they had: a ranking never changes."""
+def test_old_rankings_never_change() -> None:
+    """From phase 2 on, the classes of phase 0 keep a prefix of their rows."""
     prepared = ready(blobs(), UNEVEN)
     kept: list[dict[int, list[int]]] = [held_rows(episode) for episode, _, _ in steps(prepared)]
     for label in (0, 1):
@@ -259,8 +251,8 @@ def test_old_rankings_are_only_ever_sliced() -> None:
     assert len(kept[3][0]) < len(kept[1][0])
 
 
-def test_quotas_are_those_of_the_allocation() -> None:
-    """Worked out again from the decision and the groups of the snapshot; level-2 groups keep their split for ever."""
+def test_held_samples_equal_the_quotas_of_the_allocation() -> None:
+    """Quotas are recomputed from the decision and the groups of the snapshot. Level-2 groups keep their split."""
     prepared = ready(blobs(classes=9), {"scenario": {"phases": 2, "base_classes": 4}, "memory": {"budget": 36}})
     phases, episode = prepared.scenario.phases, opened(prepared)
     episode.advance(phases[0], None)
@@ -300,7 +292,7 @@ def test_the_harder_half_has_the_higher_entropy() -> None:
     assert sorted(group["easy"]) == sorted(ranked[3:])
 
 
-def test_without_replay_nothing_old_is_held() -> None:
+def test_without_replay_no_old_samples_are_held() -> None:
     for _, phase, result in steps(ready(blobs(), UNEVEN, NO_REPLAY)):
         assert result.held_old == 0
         assert result.held_new == min(phase.arriving, 40)
@@ -309,7 +301,7 @@ def test_without_replay_nothing_old_is_held() -> None:
         assert {label for label, count in result.held_per_class.items() if count} == set(phase.classes)
 
 
-def test_joint_holds_all_and_has_no_budget() -> None:
+def test_joint_holds_all_samples_and_has_no_budget() -> None:
     seen = 0
     for _, phase, result in steps(ready(blobs(), UNEVEN, {"method": {"name": "joint"}})):
         seen += phase.arriving
@@ -317,7 +309,7 @@ def test_joint_holds_all_and_has_no_budget() -> None:
         assert (result.budget, result.decision) == (None, None)
 
 
-def test_a_larger_quota_draws_the_same_rows_and_more() -> None:
+def test_larger_quota_draws_a_superset_of_rows() -> None:
     def drawn(budget: int) -> dict[int, set[int]]:
         prepared = ready(blobs(), {"memory": {"budget": budget}, "policy": "fixed-0.5"})
         episode = opened(prepared)
@@ -330,7 +322,7 @@ def test_a_larger_quota_draws_the_same_rows_and_more() -> None:
         assert small[label] < large[label]
 
 
-def test_judging_covers_all_seen_classes_and_both_heads() -> None:
+def test_evaluation_covers_all_seen_classes_and_both_heads() -> None:
     prepared = ready(pictures(), UNEVEN)
     for _, phase, result in steps(prepared):
         seen = [p.eval_samples for p in prepared.scenario.phases[: phase.index + 1]]

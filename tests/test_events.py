@@ -22,7 +22,14 @@ EVENTS: list[Event] = [
     PhaseStarted(1, 10),
     PhaseEvaluated(1, 0.625),
     LearningStarted(
-        "rmm", False, "phase0", "digits", 6, (TaskSummary((3, 2, 1), "fixed", 28, 14), TaskSummary((6,), "x", 1, 1)), 2, 0
+        "rmm",
+        False,
+        "phase0",
+        "digits",
+        6,
+        (TaskSummary((3, 2, 1), "fixed", 28, 14), TaskSummary((6,), "x", 1, 1)),
+        2,
+        0,
     ),
     NodesTrained(0, 0.5, None, 7),
     NodesTrained(1, 1.0, 12.5, 9),

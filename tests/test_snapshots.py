@@ -1,4 +1,4 @@
-"""Snapshots of an episode: an exact copy, and whoever takes it over goes on bit for bit, in a new process too."""
+"""Snapshots of an episode: restored episodes continue bit for bit, in a new process as well."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from factories import NO_REPLAY, UNEVEN, blobs, facts_of, opened, pictures, play
 from remem.action import Action
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
-WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
+CASES: dict[str, tuple[Any, dict[str, Any], bool]] = {
     "vectors": (blobs, {}, False),
     "pictures": (pictures, {"augment": {"brightness": 0.2}}, False),
     "stream of pictures": (pictures, {"memory": {"selection": "uniform"}, "policy": "fixed-0.4"}, True),
@@ -26,8 +26,8 @@ WORLDS: dict[str, tuple[Any, dict[str, Any], bool]] = {
 
 
 def whole(name: str) -> tuple[list[dict[str, Any]], list[Snapshot]]:
-    """A run that is never stopped: the facts of every phase and the snapshot after it."""
-    build, layer, owned = WORLDS[name]
+    """An uninterrupted run: the facts of every phase and the snapshot after it."""
+    build, layer, owned = CASES[name]
     prepared = ready(build(), UNEVEN, layer)
     episode = opened(prepared)
     facts, snapshots = [], []
@@ -38,8 +38,8 @@ def whole(name: str) -> tuple[list[dict[str, Any]], list[Snapshot]]:
 
 
 def continued(name: str, snapshot: Snapshot) -> tuple[list[dict[str, Any]], Snapshot]:
-    """A fresh episode that takes the snapshot over and plays what is left."""
-    build, layer, owned = WORLDS[name]
+    """Restores the snapshot in a new episode and plays the remaining phases."""
+    build, layer, owned = CASES[name]
     prepared = ready(build(), UNEVEN, layer)
     episode = opened(prepared)
     episode.restore(snapshot)
@@ -51,8 +51,8 @@ def assert_same(one: Snapshot, other: Snapshot) -> None:
     assert same_tensors(one.tensors, other.tensors)
 
 
-@pytest.mark.parametrize("name", WORLDS)
-def test_a_restored_episode_goes_on_exactly(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_restored_episode_continues_exactly(name: str, tmp_path: Path) -> None:
     facts, snapshots = whole(name)
     assert len(facts) == 4
     for phase, snapshot in enumerate(snapshots):
@@ -64,7 +64,7 @@ def test_a_restored_episode_goes_on_exactly(name: str, tmp_path: Path) -> None:
         assert_same(last, snapshots[-1])
 
 
-def test_a_snapshot_does_not_change_while_the_episode_goes_on(tmp_path: Path) -> None:
+def test_snapshot_does_not_change_in_later_phases(tmp_path: Path) -> None:
     prepared = ready(blobs(), UNEVEN)
     episode = opened(prepared)
     play(episode, prepared, stop=2, owned=True)
@@ -74,8 +74,8 @@ def test_a_snapshot_does_not_change_while_the_episode_goes_on(tmp_path: Path) ->
     assert_same(snapshot, load_snapshot(tmp_path / "then"))
 
 
-def test_one_episode_can_go_back_and_take_another_way() -> None:
-    """The tree of prefixes needs this: restore in the same object, act differently, restore, act the same."""
+def test_episode_can_be_restored_and_take_another_action() -> None:
+    """As in the prefix tree: restore in the same object, act differently, restore, act the same."""
     prepared = ready(blobs(), UNEVEN)
     phases, episode = prepared.scenario.phases, opened(prepared)
     episode.advance(phases[0], None)
@@ -90,14 +90,14 @@ def test_one_episode_can_go_back_and_take_another_way() -> None:
     assert seen[0][0]["held_old"] != seen[1][0]["held_old"]
 
 
-def test_owned_rows_travel_with_the_snapshot() -> None:
+def test_snapshot_contains_owned_rows() -> None:
     _, snapshots = whole("stream of pictures")
     rows = snapshots[1].tensors["memory/rows"].tolist()
     assert sorted(snapshots[1].tensors["owned/rows"].tolist()) == sorted(rows)
     assert snapshots[1].tensors["owned/values"].shape == (40, 8, 8, 3)
 
 
-ELSEWHERE = """
+CONTINUE = """
 import json, sys
 from pathlib import Path
 from test_snapshots import continued
@@ -111,14 +111,14 @@ for name, phase in json.loads((folder / "jobs.json").read_text()):
 """
 
 
-def test_a_new_process_goes_on_exactly(tmp_path: Path) -> None:
-    runs = {name: whole(name) for name in WORLDS}
-    jobs = [(name, phase) for name in WORLDS for phase in range(3)]
+def test_new_process_continues_exactly(tmp_path: Path) -> None:
+    runs = {name: whole(name) for name in CASES}
+    jobs = [(name, phase) for name in CASES for phase in range(3)]
     for name, phase in jobs:
         save_snapshot(tmp_path / f"{name} {phase}", runs[name][1][phase])
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
     environment = {**os.environ, "PYTHONPATH": str(Path(factories.__file__).parent)}
-    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path)]
+    command = [sys.executable, "-c", CONTINUE, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     for name, phase in jobs:
@@ -127,8 +127,8 @@ def test_a_new_process_goes_on_exactly(tmp_path: Path) -> None:
         assert_same(load_snapshot(tmp_path / f"{name} {phase} end"), snapshots[-1])
 
 
-def test_snapshots_hold_no_more_than_is_held() -> None:
-    """Row numbers, weights and counters: no pictures of the source, whatever was seen before."""
+def test_snapshot_contains_no_source_images() -> None:
+    """A snapshot has row numbers, weights and counters only."""
     _, snapshots = whole("pictures")
     assert {name.partition("/")[0] for name in snapshots[-1].tensors} == {"network", "memory", "evaluated"}
     assert len(snapshots[-1].tensors["memory/rows"]) == 40

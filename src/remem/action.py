@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields
-from typing import Self
+from typing import ClassVar, Self
 
 TENTHS = tuple(range(1, 10))  # shares and splits are whole tenths, 0.1 to 0.9
 CHANGES = (-1, 0, 1)  # from phase 2 on, level 1 moves the old share by at most one tenth
@@ -23,7 +23,11 @@ class State:
     feasible: tuple[int, ...]  # every feasible old share of this phase, in tenths
     splits: bool  # whether phase i-1 has two classes or more, so that level 2 has something to split
 
-    def vector(self) -> tuple[float, float]:
+    # Upper bounds of `vector`. New to old classes is at most 1 where phase 0 is the largest, but a target may start
+    # small; RL checkers dislike infinity, so this is the largest float32.
+    highest: ClassVar[tuple[float, ...]] = (3.4028234663852886e38, 1.0)
+
+    def vector(self) -> tuple[float, ...]:
         """s_i of the paper: (C_i / sum_{t<i} C_t, |M_old| / |M|)."""
         return self.new_classes / self.old_classes, self.old_tenths / 10
 

@@ -54,7 +54,8 @@ class Episode:
         self._allocator = Allocator(budget)
         self._phases: list[tuple[int, ...]] = []  # classes of each phase so far
         self._evaluated: list[Samples] = []  # evaluation samples of each phase so far
-        self._latest: tuple[Phase, Allocation | None, Clock] | None = None  # the latest phase, if trained in this process
+        # The latest phase, if it was trained in this process.
+        self._latest: tuple[Phase, Allocation | None, Clock] | None = None
 
     @property
     def next_phase(self) -> int:
@@ -150,7 +151,7 @@ class Episode:
         """Restores a snapshot. The next `advance` then gives bit-identical results."""
         facts, parts = snapshot.facts, _by_part(snapshot.tensors)
         if facts["origin"] != self._origin:
-            raise InputError(f"snapshot: taken of {facts['origin']}, expected {self._origin}")
+            raise InputError(f"snapshot: taken from {facts['origin']}, expected {self._origin}")
         self._learner.load(parts["network"])
         owned = parts.get("owned", {"rows": torch.empty(0), "values": torch.empty(0)})
         numbers = map(int, owned["rows"].tolist())

@@ -1,4 +1,4 @@
-"""Every file in conf/ loads, and every preset gives settings for every data set, method and number of phases."""
+"""conf/: every file loads, and every preset works for every data set, method and number of phases."""
 
 import tomllib
 from importlib import resources
@@ -11,20 +11,20 @@ from remem.data.datasets import BY_PATH, DATASETS
 from remem.methods.settings import FinetuneSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.backbones import BACKBONES
-from remem.runs.presets import PRESETS, read_toml, shipped_configs
 from remem.runs.config import compose, known_keys
+from remem.runs.presets import PRESETS, read_toml, shipped_configs
 
 CONF = resources.files("remem.conf")
 NAMES = [*DATASETS, *(f"{kind}:somewhere" for kind in BY_PATH)]
 
 
-def test_the_presets_are_the_files() -> None:
+def test_every_preset_has_a_file() -> None:
     files = {file.name for file in CONF.iterdir() if file.name.endswith(".toml")}
     assert files >= {f"{preset}.toml" for preset in PRESETS}
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_rules_say_only_what_exists(preset: str) -> None:
+def test_rules_use_only_existing_names(preset: str) -> None:
     rules = tomllib.loads(CONF.joinpath(f"{preset}.toml").read_text(encoding="utf-8"))["rule"]
     for rule in rules:
         assert set(rule) <= {"datasets", "methods", "phases", "set"}
@@ -44,21 +44,21 @@ def test_every_combination_composes(preset: str, method: str) -> None:
         assert config.net.name == "auto" or config.net.name in BACKBONES
 
 
-def test_the_defaults_of_training_are_the_small_preset() -> None:
+def test_training_defaults_equal_the_small_preset() -> None:
     config = compose({"preset": "small", "data": {"name": "digits"}, "method": {"name": "finetune"}})
     assert config.train == TrainSettings()
     assert config.finetune == FinetuneSettings()
 
 
-def test_the_papers_schedule() -> None:
+def test_schedule_of_the_paper() -> None:
     train = compose({"preset": "paper", "data": {"name": "cifar100"}}).train
     assert (train.epochs, train.batch_size, train.lr, train.momentum) == (160, 128, 0.1, 0.9)
     assert (train.weight_decay, train.schedule, train.milestones, train.decay) == (5e-4, "step", (0.5, 0.75), 0.1)
 
 
 @pytest.mark.parametrize("name", shipped_configs())
-def test_every_shipped_config_is_whole_and_named(name: str) -> None:
-    """It composes to itself: no key is unknown, and every value that it gives is the one that results."""
+def test_shipped_config_is_valid_and_described(name: str) -> None:
+    """All keys are known, every given value is kept, and the first line is a description."""
     tree = {key: value for key, value in read_toml(Path(name)).items() if key not in ("study", "learn")}
     config = compose(tree).model_dump(mode="json")
     for key, value in tree.items():

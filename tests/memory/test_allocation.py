@@ -203,7 +203,9 @@ def test_cifar_under_fixed_and_static_shares() -> None:
     fixed = allocate(7000, decide(cifar_state(), Action(6)), even_groups([50]), held=held, arriving=arriving)
     assert fixed.old == dict.fromkeys(range(50), 84)
     assert fixed.new == dict.fromkeys(range(50, 60), 280)
-    static = allocate(7000, decide(cifar_state(), Action(old_total=2000)), even_groups([50]), held=held, arriving=arriving)
+    static = allocate(
+        7000, decide(cifar_state(), Action(old_total=2000)), even_groups([50]), held=held, arriving=arriving
+    )
     assert static.old == dict.fromkeys(range(50), 40)
     assert static.new == dict.fromkeys(range(50, 60), 500)
 

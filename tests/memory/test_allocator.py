@@ -64,9 +64,7 @@ def test_halves_keep_the_split_of_the_phase_that_made_them_old() -> None:
     first = allocator.observe(PhaseFacts(3, 90))
     allocator.split((1, 3), (0, 2), Action(4, 7))
     decision = allocator.decide(first, Action(4, 7))
-    allocation = allocator.allocate(
-        first, decision, held=dict.fromkeys(range(4), 50), arriving={4: 50, 5: 30, 6: 10}
-    )
+    allocation = allocator.allocate(first, decision, held=dict.fromkeys(range(4), 50), arriving={4: 50, 5: 30, 6: 10})
     assert allocation.old == {0: 6, 1: 14, 2: 6, 3: 14}  # 40 samples: 28 for the harder half, 12 for the easier one
     assert allocation.new == {4: 25, 5: 25, 6: 10}
     assert (allocation.budget, allocation.decision) == (100, decision)

@@ -125,7 +125,9 @@ def test_sampled_actions_depend_on_the_seed(tmp_path: Path) -> None:
         ({"classes": ["5"], "data": "npz:blobs"}, False),
     ],
 )
-def test_results_say_whether_the_policy_saw_classes_that_arrive_later(change: dict[str, Any], saw: bool, tmp_path: Path) -> None:
+def test_results_say_whether_the_policy_saw_classes_that_arrive_later(
+    change: dict[str, Any], saw: bool, tmp_path: Path
+) -> None:
     save_policy(tmp_path / "x", TwoLevelPolicy(), {**PROVENANCE, "source": SOURCE | change})
     prepared = ready(blobs(), {"policy": str(tmp_path / "x")})
     assert public_facts(prepared).policy_saw_classes is saw

@@ -85,7 +85,7 @@ def test_a_checkpoint_of_something_else_is_refused(
         (tmp_path / file).write_bytes((learning.out / file).read_bytes())
     path = tmp_path / "checkpoint.safetensors"
     save_snapshot(path, change(load_snapshot(learning.out / path.name)))
-    with pytest.raises(DamagedFileError, match="checkpoint.safetensors: not the checkpoint of this learning"):
+    with pytest.raises(DamagedFileError, match=r"checkpoint.safetensors: not the checkpoint of this learning"):
         learn_in_folder(learn_config(npz), tmp_path, ignore)
 
 

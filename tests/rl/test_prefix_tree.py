@@ -1,4 +1,4 @@
-"""prefix_tree.py: no node is trained twice, lost snapshots are trained again with equal rewards, known rewards never."""
+"""prefix_tree.py: no node is trained twice, lost snapshots are trained again, and known rewards cost nothing."""
 
 from collections.abc import Callable
 from dataclasses import replace

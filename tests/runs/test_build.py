@@ -1,4 +1,4 @@
-"""build.py: everything undecided is decided, everything wrong is said before training."""
+"""build.py and devices.py: every `auto` is resolved, and errors are found before training."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from remem.runs.config import RunConfig, validate
 from remem.runs.devices import has_bf16, open_fabric
 from remem.runs.prepared import Prepared
 
-UNDECIDED = {
+UNRESOLVED = {
     "net": {"name": "auto", "width": None, "blocks": None, "hidden": None},
     "train": {"device": "auto", "precision": "auto", "strategy": "auto"},
     "memory": {"budget": None, "exemplars": None},
@@ -29,8 +29,8 @@ def leaves(tree: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("dataset", [blobs(), pictures()], ids=["vectors", "images"])
-def test_the_resolved_settings_have_no_auto(dataset: Any) -> None:
-    prepared = ready(dataset, UNDECIDED)
+def test_resolved_settings_have_no_auto(dataset: Any) -> None:
+    prepared = ready(dataset, UNRESOLVED)
     config = prepared.config
     assert "auto" not in leaves(config.public())
     assert "auto" not in leaves(config.model_dump(mode="json"))
@@ -46,16 +46,16 @@ def test_the_resolved_settings_have_no_auto(dataset: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "cores", "devices", "taken"), [(0, 8, 1, 8), (0, 8, 3, 2), (0, 1, 1, 1), (0, 64, 1, 16), (5, 2, 1, 5)]
 )
-def test_a_run_takes_all_cores_if_it_is_told_to(
+def test_threads_are_resolved(
     given: int, cores: int, devices: int, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remem.runs.build.usable_cores", lambda: cores)
+    monkeypatch.setattr("remem.runs.devices.usable_cores", lambda: cores)
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     config = ready(blobs(), {"train": {"threads": given, "devices": devices}}).config
     assert config.train.threads == taken
 
 
-def test_augmentation_is_resolved_as_it_is_done() -> None:
+def test_augmentation_is_resolved() -> None:
     images = ready(pictures()).config.augment
     assert (images.kind, images.pad, images.flip) == ("crop", 1, True)
     vectors = ready(blobs()).config.augment
@@ -64,23 +64,23 @@ def test_augmentation_is_resolved_as_it_is_done() -> None:
 
 @pytest.mark.parametrize("dataset", [blobs(), pictures()], ids=["vectors", "images"])
 def test_resolving_twice_changes_nothing(dataset: Any) -> None:
-    """A resumed run is prepared from resolved settings."""
-    prepared = ready(dataset, UNDECIDED)
+    """A resumed run is prepared from its resolved settings."""
+    prepared = ready(dataset, UNRESOLVED)
     read_back = validate(json.loads(json.dumps(prepared.config.model_dump(mode="json"))))
     assert prepare(read_back, scenario=prepared.scenario).config == prepared.config
 
 
-def test_budgets_as_users_write_them() -> None:
-    in_bytes = ready(blobs(), {"memory": {"budget": "bytes:1kB"}})  # 6 floats a row: 1000 // 24
+def test_budget_notations() -> None:
+    in_bytes = ready(blobs(), {"memory": {"budget": "bytes:1kB"}})  # 6 floats per row: 1000 // 24
     assert (in_bytes.config.memory.budget, in_bytes.budget.amount) == (41, 41)
-    pixels = ready(pictures(), {"memory": {"budget": "bytes:8KiB"}})  # 8 x 8 x 3 bytes a row: 8192 // 192
+    pixels = ready(pictures(), {"memory": {"budget": "bytes:8KiB"}})  # 8 x 8 x 3 bytes per row: 8192 // 192
     assert pixels.budget.amount == 42
     growing = ready(blobs(), {"memory": {"budget": "growing:5", "exemplars": None}})
     assert (growing.config.memory.budget, growing.budget.kind) == ("growing:5", "growing")
 
 
 @pytest.mark.parametrize(
-    ("layer", "said"),
+    ("layer", "message"),
     [
         ({"policy": "fixed-0.65"}, "no policy named 'fixed-0.65'; did you mean 'fixed-0.6'"),
         ({"memory": {"selection": "hearding"}}, "no selection named 'hearding'; did you mean 'herding'?"),
@@ -95,31 +95,31 @@ def test_budgets_as_users_write_them() -> None:
         ({"scenario": {"order": "lucri"}}, "order: 'lucri' given; expected lucir"),
     ],
 )
-def test_mistakes_are_found_before_training(layer: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
+def test_errors_are_found_before_training(layer: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
         ready(blobs(), layer)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("train", [{"device": "banana"}, {"strategy": "banana"}])
-def test_devices_that_do_not_exist(train: dict[str, Any]) -> None:
+def test_unknown_devices_are_refused(train: dict[str, Any]) -> None:
     prepared = ready(blobs(), {"train": train})
     with pytest.raises(InputError, match=r"train: device .*banana.* given; You selected an invalid") as caught:
         open_fabric(prepared.config.train)
     assert "\n" not in str(caught.value)
 
 
-def test_a_data_set_that_is_not_there() -> None:
+def test_unknown_data_set_is_refused() -> None:
     with pytest.raises(InputError, match="no data set named 'cifar10'; did you mean 'cifar100'"):
         prepare(validate({"data": {"name": "cifar10"}}))
 
 
-def test_bf16_is_asked_of_the_processor() -> None:
+def test_bf16_depends_on_the_processor() -> None:
     assert has_bf16("cpu") == (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     assert not has_bf16("banana")
 
 
-def test_networks_by_seed() -> None:
+def test_networks_depend_on_the_seed() -> None:
     build = network_builder(ready(blobs()))
     one, same, other = (build(seed).state_dict()["backbone.levels.0.0.weight"] for seed in (1, 1, 2))
     assert torch.equal(one, same)
@@ -128,7 +128,7 @@ def test_networks_by_seed() -> None:
 
 
 class Doubling(torch.nn.Module):
-    """A backbone of a user's own."""
+    """A user-defined backbone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class Doubling(torch.nn.Module):
         return result
 
 
-def test_a_module_of_the_users_own() -> None:
+def test_user_defined_module() -> None:
     plain = ready(blobs())
     module = Doubling()
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -148,16 +148,16 @@ def test_a_module_of_the_users_own() -> None:
     results = play(episode, prepared)
     assert episode.learner.network.backbone.width == 12
     assert results[-1].accuracy > 0.8  # separable blobs
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())  # a copy learns
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())  # a copy is trained
 
 
-def test_a_module_that_does_not_fit() -> None:
+def test_module_that_does_not_fit_the_data_is_refused() -> None:
     plain = ready(pictures())
     with pytest.raises(InputError, match="backbone: Doubling failed on an input of shape"):
         prepare(plain.config, scenario=plain.scenario, module=Doubling())
 
 
-def test_what_is_prepared_is_frozen_and_trains_nothing() -> None:
+def test_prepared_run_is_frozen_and_untrained() -> None:
     prepared: Prepared = ready(blobs())
     with pytest.raises(dataclasses.FrozenInstanceError):
         prepared.config = RunConfig()  # type: ignore[misc]

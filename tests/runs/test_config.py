@@ -1,4 +1,4 @@
-"""config.py: layers and presets, overrides, and errors that name the field and suggest."""
+"""config.py, presets.py and trees.py: layers, presets, overrides, and errors that name the field."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from remem.runs.presets import read_toml
 from remem.runs.trees import merged, nested, read_overrides
 
 
-def test_the_defaults_are_a_whole_run() -> None:
+def test_defaults_are_a_complete_run() -> None:
     config = compose({})
     assert isinstance(config.method, IcarlSettings)
     assert isinstance(RunConfig().method, IcarlSettings)
@@ -26,14 +26,14 @@ def test_later_layers_override_earlier_ones_key_by_key() -> None:
     assert (config.train.epochs, config.train.batch_size, config.seed) == (4, 32, 7)
 
 
-def test_the_preset_lies_beneath() -> None:
+def test_settings_override_the_preset() -> None:
     config = compose({"preset": "paper", "data": {"name": "cifar100"}, "train": {"epochs": 2}})
     assert (config.train.epochs, config.train.schedule, config.net.name) == (2, "step", "resnet32")
     assert config.data.image_size is None
     assert compose({"data": {"name": "cifar100"}}).data.image_size == 16
 
 
-def test_presets_know_data_sets_by_name() -> None:
+def test_presets_depend_on_the_data_set() -> None:
     paper = {name: compose({"preset": "paper", "data": {"name": name}}) for name in ("cifar100", "imagenet-full")}
     assert paper["cifar100"].train.epochs == 160
     assert paper["imagenet-full"].net.name == "resnet18"
@@ -69,13 +69,13 @@ def test_overrides_are_toml_values_or_strings() -> None:
 
 
 @pytest.mark.parametrize("pair", ["train.epochs", "=5", "train.=5", ".epochs=5"])
-def test_overrides_without_a_key_or_a_value(pair: str) -> None:
+def test_overrides_without_a_key_or_a_value_are_refused(pair: str) -> None:
     with pytest.raises(InputError, match=f"--set: '{pair}' given, expected key=value"):
         read_overrides([pair])
 
 
 @pytest.mark.parametrize(
-    ("tree", "said"),
+    ("tree", "message"),
     [
         ({"train": {"epohcs": 3}}, "train.epohcs: no such setting; did you mean 'train.epochs'?"),
         ({"epochs": 3}, "epochs: no such setting; did you mean 'train.epochs'?"),
@@ -93,21 +93,21 @@ def test_overrides_without_a_key_or_a_value(pair: str) -> None:
         ({"preset": "smal"}, "preset: 'smal' given, expected one of small, paper"),
     ],
 )
-def test_errors_name_the_field_in_one_line(tree: dict[str, Any], said: str) -> None:
+def test_errors_name_the_field_in_one_line(tree: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         compose(tree)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
-def test_known_keys_have_the_methods_own() -> None:
+def test_known_keys_include_those_of_the_method() -> None:
     keys = known_keys({"method": {"name": "lwf"}})
     assert {"seed", "train.epochs", "data.root", "method.replay", "memory.budget"} <= keys
     assert "method.loss" not in keys
     assert "method.loss" in known_keys({})
 
 
-def test_toml_files(tmp_path: Path) -> None:
+def test_read_toml(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('seed = 4\n[method]\nname = "lwf"\nreplay = false\n[train]\nepochs = 2\n')
     config = compose(read_toml(tmp_path / "run.toml"), {"train": {"epochs": 9}})
     assert (config.seed, config.method, config.train.epochs) == (4, LwfSettings(replay=False), 9)
@@ -120,13 +120,13 @@ def test_toml_files(tmp_path: Path) -> None:
         read_toml(tmp_path / "missing.toml")
 
 
-def test_a_config_survives_json() -> None:
+def test_json_round_trip() -> None:
     config = compose({"preset": "paper", "method": {"name": "icarl", "loss": "sigmoid"}, "net": {"blocks": [1, 2]}})
     again = validate(json.loads(json.dumps(config.model_dump(mode="json"))))
     assert again == config
 
 
-def test_the_public_settings_have_no_path(tmp_path: Path) -> None:
+def test_public_settings_have_no_paths(tmp_path: Path) -> None:
     layers = {
         "data": {"name": f"npz:{tmp_path}/vectors.npz", "root": str(tmp_path)},
         "scenario": {"order": str(tmp_path / "order")},

@@ -1,4 +1,4 @@
-"""plan.py and estimate.py: the plan holds what a real run holds; time and memory are sums that can be checked."""
+"""dry_run.py and estimate.py: a plan equals a real run; times and bytes are worked out by hand."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from remem.runs.prepared import Prepared
 
 @dataclass(frozen=True)
 class Uneven:
-    """A policy of the paper's kind: the old share changes, and the harder half gets more."""
+    """A two-level policy: the old share varies, and the harder half gets more."""
 
     shares: tuple[int, ...] = (6, 6)
     level2_tenths: int = 8
@@ -48,7 +48,7 @@ def test_quotas_by_hand() -> None:
     assert (third.classes_seen, third.arriving, third.held_old, third.new) == (6, 40, 24, (8, 8))
 
 
-def test_the_harder_half_has_one_class_more_where_classes_are_odd() -> None:
+def test_harder_half_has_one_class_more_if_the_number_is_odd() -> None:
     prepared = ready(blobs(), {"scenario": {"base_classes": 3}})
     assert [[len(old.harder), len(old.easier)] for old in plan(prepared).phases[2].old] == [[2, 1], [1, 1]]
     alone = ready(blobs(), {"scenario": {"phases": 4}})
@@ -71,7 +71,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 
 
 def compare(prepared: Prepared) -> None:
-    """Totals and decisions are those of a real run, and so are quotas, up to which classes turn out to be harder."""
+    """Totals, decisions and quotas equal those of a real run, except for which classes turn out to be harder."""
     results = play(opened(prepared), prepared)
     planned = plan(prepared).phases
     assert len(planned) == len(results)
@@ -86,17 +86,17 @@ def compare(prepared: Prepared) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_real_run_holds_what_was_planned(name: str) -> None:
+def test_plan_equals_a_real_run(name: str) -> None:
     short = {"train": {"epochs": 1}, "finetune": {"epochs": 0}}
     compare(ready(blobs(), short, *SETTINGS[name]))
 
 
-def test_a_real_run_of_a_two_level_policy_holds_what_was_planned() -> None:
+def test_plan_of_a_two_level_policy_equals_a_real_run() -> None:
     compare(uneven(ready(blobs(), {"train": {"epochs": 1}, "scenario": {"base_classes": 3}}), 4, 5))
 
 
-def test_totals_hold_where_classes_have_different_sizes() -> None:
-    """Which classes are harder then changes single quotas, but neither what is held in all nor the new ones."""
+def test_totals_equal_a_real_run_if_classes_differ_in_size() -> None:
+    """The harder classes change single quotas, but neither the totals nor the quotas of new classes."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(6), [4, 25, 9, 14, 30, 6])
     values = rng.standard_normal((len(labels), 6)) + 3 * labels[:, None]
@@ -105,7 +105,7 @@ def test_totals_hold_where_classes_have_different_sizes() -> None:
         assert (mine.held_old, mine.held_new) == (real.held_old, real.held_new)
 
 
-def test_a_phase_as_json() -> None:
+def test_phase_as_json() -> None:
     prepared = uneven(ready(blobs(), {"scenario": {"base_classes": 3}, "memory": {"budget": 41}}), 6, 7)
     entries = [plan_entry(phase) for phase in plan(prepared).phases]
     assert entries[0] == {
@@ -142,25 +142,25 @@ TRIAL = Trial(
 def test_seconds_by_hand() -> None:
     prepared = uneven(ready(blobs(), {"train": {"epochs": 10}, "finetune": {"epochs": 4}}), 6, 6)
     seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
-    # Phase 0: 40 samples, 10 epochs; 16 test samples and 40 held ones are described.
+    # Phase 0: 40 samples, 10 epochs; forward passes of 16 test samples and 40 held ones.
     assert seconds[0] == pytest.approx(0.01 * 10 * 40 + 0.001 * (16 + 40))
-    # Phase 1: 24 + 16 are held; evened out, 24 old ones (12 a class) and all 8 of both new classes. Described: 32 test
-    # samples, 40 held, the 40 that are ranked, the 16 new ones that are ranked for the fine-tuning.
+    # Phase 1: 24 + 16 are held; balanced, 24 old ones (12 per class) and all 8 of both new classes. Forward passes: 32
+    # test samples, 40 held, 40 ranked, and 16 new ones ranked for fine-tuning.
     training = 0.02 * 10 * 40 + 0.5 * 10 * 40 + 0.03 * 4 * 40
     assert seconds[1] == pytest.approx(training + 0.001 * (32 + 40 + 40 + 16))
-    # Phase 2: 24 of four classes, 6 a class, and 6 of the 8 of both new ones.
+    # Phase 2: 24 of four classes, 6 per class, and 6 of the 8 of both new ones.
     training = 0.02 * 10 * 40 + 0.5 * 10 * 36 + 0.03 * 4 * 36
     assert seconds[2] == pytest.approx(training + 0.001 * (48 + 40 + 16 + 16))
 
 
-def test_a_method_that_restarts_trains_every_phase_like_the_first() -> None:
+def test_restarting_method_trains_every_phase_like_the_first() -> None:
     prepared = ready(blobs(), {"method": {"name": "joint"}, "train": {"epochs": 10}})
     seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
     expected = [0.01 * 10 * held + 0.001 * (evaluated + held) for held, evaluated in ((40, 16), (80, 32), (120, 48))]
     assert seconds == pytest.approx(expected)
 
 
-def test_mirror_images_are_described_too() -> None:
+def test_mirror_images_cost_forward_passes() -> None:
     seconds = [
         estimate_seconds(prepared, plan(prepared), TRIAL)[0]
         for prepared in (ready(pictures(flip=flip)) for flip in (False, True))
@@ -202,7 +202,7 @@ def test_a_trial_measures_every_stage(method: dict[str, Any], stages: set[str]) 
     assert trial.first.keys() == {"main"}
     assert trial.later.keys() == stages
     paces = [trial.describe, *trial.first.values(), *trial.later.values()]
-    assert all(0 < pace < 1 for pace in paces)  # of a tiny network: far below a second a sample
+    assert all(0 < pace < 1 for pace in paces)  # far below a second per sample for a tiny network
     assert all(seconds > 0 for seconds in estimate_seconds(prepared, planned, trial))
     assert (trial.teacher_bytes > 0) == (method["name"] in ("icarl", "pod-aanets"))
 
@@ -216,7 +216,7 @@ def test_every_method_can_be_tried_out(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["icarl", "lucir-aanets", "joint"])
-def test_the_model_s_bytes_are_those_of_the_last_phase(method: str) -> None:
+def test_model_bytes_equal_those_of_the_last_phase(method: str) -> None:
     prepared, _, trial = tried({"method": {"name": method}, "train": {"epochs": 1}, "finetune": {"epochs": 0}})
     episode = opened(prepared)
     play(episode, prepared)
@@ -224,7 +224,7 @@ def test_the_model_s_bytes_are_those_of_the_last_phase(method: str) -> None:
 
 
 def test_gradients_and_optimiser_by_hand() -> None:
-    """SGD remembers one number per weight, Adam two (and its steps); the gradient is one more."""
+    """Besides the gradient, SGD with momentum keeps one number per weight, Adam two (and its step counts)."""
     plain = {"method": {"name": "joint"}, "train": {"momentum": 0.0}}
     _, _, sgd = tried(plain)
     _, _, momentum = tried(plain, {"train": {"momentum": 0.9}})
@@ -233,13 +233,13 @@ def test_gradients_and_optimiser_by_hand() -> None:
     assert 3 * sgd.training_bytes < adam.training_bytes < 3.2 * sgd.training_bytes
 
 
-def test_a_batch_keeps_more_the_larger_it_is() -> None:
+def test_batch_bytes_grow_with_the_batch_size() -> None:
     sizes = [tried({"train": {"batch_size": size}})[2].batch_bytes for size in (4, 16)]
     assert sizes[1] == pytest.approx(4 * sizes[0], rel=0.1)
-    assert sizes[0] > 4 * 8 * 8 * 3 * 4  # at least the pictures themselves, as floats
+    assert sizes[0] > 4 * 8 * 8 * 3 * 4  # at least the images themselves, as floats
 
 
-def test_a_trial_changes_no_result() -> None:
+def test_trial_does_not_change_results() -> None:
     prepared = ready(blobs(), {"train": {"epochs": 1}})
     before = play(opened(prepared), prepared)
     try_out(prepared, plan(prepared), seconds=0.05)

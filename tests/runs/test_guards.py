@@ -1,4 +1,4 @@
-"""Findings of a newcomer that must not come back: two runs in one folder, damaged logs, values out of all bounds."""
+"""Regression tests: two runs in one folder, damaged logs, values out of bounds."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from remem.runs.trees import merged, read_overrides
 from remem.storage.atomic import write_atomically
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+@pytest.mark.skipif(sys.platform == "win32", reason="no folder lock on Windows")
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     hold = f"""
 import fcntl, os, time
@@ -60,13 +60,13 @@ def test_a_damaged_log_does_not_stop_a_resumed_run(tmp_path: Path, damage: str) 
     assert lines[0] == lines[1]
 
 
-def test_results_with_fields_missing_are_damaged(tmp_path: Path) -> None:
+def test_results_with_missing_fields_are_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"format": 1, "status": "complete"}')
     with pytest.raises(DamagedFileError, match="'head': Field required; expected the result of a run"):
         load_result(tmp_path)
 
 
-def test_a_failed_write_leaves_no_part_behind(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()  # a file cannot replace a folder
     with pytest.raises(OSError, match="target"):
         write_atomically(tmp_path / "target", b"content")
@@ -89,21 +89,21 @@ def test_a_failed_write_leaves_no_part_behind(tmp_path: Path) -> None:
         ("memory.exemplars=99999999999999999999999", "memory.exemplars"),
     ],
 )
-def test_values_out_of_all_bounds_name_their_field(pair: str, field: str) -> None:
+def test_error_of_a_value_out_of_bounds_names_the_field(pair: str, field: str) -> None:
     with pytest.raises(InputError) as caught:
         compose(read_overrides([pair]))
     assert str(caught.value).startswith(field)
     assert "\n" not in str(caught.value)
 
 
-def test_a_value_is_not_swallowed_by_settings_below_it() -> None:
+def test_table_does_not_silently_replace_a_value() -> None:
     with pytest.raises(InputError, match=r"train: 3 given; expected settings such as train\.epochs"):
         merged({"train": 3}, {"train": {"epochs": 2}})
     with pytest.raises(InputError, match="expected one key=value"):
         read_overrides(["train.epochs=1\nfoo=2"])
 
 
-def test_a_folder_with_nothing_left_to_test_on(tmp_path: Path) -> None:
+def test_image_folder_without_test_images_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "train" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(tmp_path / "train" / name / "x.png")

@@ -1,4 +1,4 @@
-"""model.py and inputs.py: a finished run's model says what evaluation said, from its file alone."""
+"""model.py and predict_inputs.py: a saved model gives the predictions of its run's evaluation."""
 
 import json
 import shutil
@@ -29,13 +29,13 @@ from remem.storage.tensorfile import load_snapshot
 
 
 def grey() -> Dataset:
-    """Pictures of one channel whose classes have words for labels."""
+    """One-channel images with words as labels."""
     words, sides = np.array(["ant", "bee", "cat", "dog", "eel", "fox"]), (pictures().train, pictures().test)
     parts = [part for side in sides for part in (side.read(np.arange(len(side.labels)))[..., :1], words[side.labels])]
     return from_arrays(*parts, name="grey")
 
 
-WORLDS: dict[str, Callable[[], Prepared]] = {
+CASES: dict[str, Callable[[], Prepared]] = {
     "images": lambda: ready(pictures()),
     "vectors": lambda: ready(blobs()),
     "lucir-aanets": lambda: ready(pictures(), {"method": {"name": "lucir-aanets"}}),
@@ -50,15 +50,15 @@ WORLDS: dict[str, Callable[[], Prepared]] = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Prepared, Path]]:
-    """A run of a world and its folder, trained once."""
+    """Trains the run of a case once and returns it with its folder."""
     done: dict[str, tuple[Prepared, Path]] = {}
 
-    def of(world: str) -> tuple[Prepared, Path]:
-        if world not in done:
-            prepared, out = WORLDS[world](), tmp_path_factory.mktemp("run")
+    def of(case: str) -> tuple[Prepared, Path]:
+        if case not in done:
+            prepared, out = CASES[case](), tmp_path_factory.mktemp("run")
             run_in_folder(prepared, out)
-            done[world] = prepared, out
-        return done[world]
+            done[case] = prepared, out
+        return done[case]
 
     return of
 
@@ -67,26 +67,26 @@ Finished = Callable[[str], tuple[Prepared, Path]]
 
 
 def eval_values(prepared: Prepared) -> Any:
-    """The test samples in the order in which evaluation took them."""
+    """The test samples in the order of evaluation."""
     phases = prepared.scenario.phases
     return prepared.scenario.eval_bank.read(np.concatenate([phase.eval_samples.rows for phase in phases]))
 
 
-@pytest.mark.parametrize("world", [name for name in WORLDS if name != "no exemplars"])
-def test_predictions_are_those_of_evaluation(world: str, finished: Finished) -> None:
-    prepared, out = finished(world)
+@pytest.mark.parametrize("case", [name for name in CASES if name != "no exemplars"])
+def test_predictions_equal_those_of_evaluation(case: str, finished: Finished) -> None:
+    prepared, out = finished(case)
     model = load_model(out)
-    said = {head: model.predict(eval_values(prepared), head=head) for head in ("cnn", "nme")}
+    predictions = {head: model.predict(eval_values(prepared), head=head) for head in ("cnn", "nme")}
     with np.load(out / "predictions.npz", allow_pickle=False) as arrays:
-        for head, prediction in said.items():
+        for head, prediction in predictions.items():
             assert prediction.classes.tolist() == arrays[f"{head}_2"].tolist()
             assert prediction.probabilities.argmax(axis=1).tolist() == arrays[f"{head}_2"].tolist()
             assert prediction.probabilities.sum(axis=1) == pytest.approx(np.ones(len(prediction.classes)))
     own = model.predict(eval_values(prepared))
-    assert own.classes.tolist() == said[prepared.method.readout].classes.tolist()
+    assert own.classes.tolist() == predictions[prepared.method.readout].classes.tolist()
 
 
-def test_labels_are_the_data_set_s_own(finished: Finished) -> None:
+def test_labels_are_the_names_of_the_data_set(finished: Finished) -> None:
     prepared, out = finished("words")
     model = load_model(out)
     names = [["ant", "bee", "cat", "dog", "eel", "fox"][label] for label in prepared.scenario.class_order]
@@ -96,7 +96,7 @@ def test_labels_are_the_data_set_s_own(finished: Finished) -> None:
     assert prediction.labels == [names[k] for k in prediction.classes]
 
 
-def test_probabilities_by_plain_formulas(finished: Finished) -> None:
+def test_probabilities_by_hand(finished: Finished) -> None:
     prepared, out = finished("vectors")
     model = load_model(out)
     values = eval_values(prepared)[:7]
@@ -114,7 +114,7 @@ def test_probabilities_by_plain_formulas(finished: Finished) -> None:
         assert chances == pytest.approx(weights / weights.sum(), rel=1e-5)
 
 
-def test_the_best_classes_begin_with_the_prediction() -> None:
+def test_best_classes_start_with_the_prediction() -> None:
     chances = np.array([[0.2, 0.4, 0.4], [0.5, 0.25, 0.25]])
     prediction = Prediction(np.array([2, 0]), chances, ("a", "b", "c"))
     assert prediction.best(2).tolist() == [[2, 1], [0, 1]]
@@ -123,7 +123,7 @@ def test_the_best_classes_begin_with_the_prediction() -> None:
     assert chances.tolist() == [[0.2, 0.4, 0.4], [0.5, 0.25, 0.25]]
 
 
-def test_more_samples_than_one_block(finished: Finished) -> None:
+def test_predictions_in_several_blocks(finished: Finished) -> None:
     prepared, out = finished("vectors")
     few = eval_values(prepared)
     many = np.tile(few, (11, 1))  # 528 samples: two blocks of 256 and a smaller one
@@ -132,7 +132,7 @@ def test_more_samples_than_one_block(finished: Finished) -> None:
     assert prediction.probabilities.shape == (528, 6)
 
 
-def test_the_file_alone_is_enough(finished: Finished, tmp_path: Path) -> None:
+def test_model_file_is_sufficient(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("lucir-aanets")
     shutil.copy(out / "model.safetensors", tmp_path)
     expected = load_model(out).predict(eval_values(prepared))
@@ -140,10 +140,10 @@ def test_the_file_alone_is_enough(finished: Finished, tmp_path: Path) -> None:
         assert remem.load_model(place).predict(eval_values(prepared)).classes.tolist() == expected.classes.tolist()
 
 
-def test_pictures_of_another_size_are_resized_and_other_shapes_refused(finished: Finished) -> None:
+def test_images_of_another_size_are_resized_and_other_shapes_refused(finished: Finished) -> None:
     prepared, out = finished("images")
     model, small = load_model(out), eval_values(prepared)
-    large = small.repeat(2, axis=1).repeat(2, axis=2)  # every pixel four times, so that block means give it back
+    large = small.repeat(2, axis=1).repeat(2, axis=2)  # every pixel four times: block means restore it
     assert model.predict(large).classes.tolist() == model.predict(small).classes.tolist()
     with pytest.raises(InputError, match=r"values: samples of shape \(8, 8, 1\); expected images of shape \(8, 8, 3\)"):
         model.predict(small[..., :1])
@@ -155,7 +155,7 @@ def test_pictures_of_another_size_are_resized_and_other_shapes_refused(finished:
         load_model(finished("vectors")[1]).predict(small)
 
 
-def test_a_method_without_exemplars_has_no_means(finished: Finished) -> None:
+def test_method_without_exemplars_has_no_class_means(finished: Finished) -> None:
     prepared, out = finished("no exemplars")
     model = load_model(out)
     assert model.class_means is None
@@ -166,7 +166,7 @@ def test_a_method_without_exemplars_has_no_means(finished: Finished) -> None:
 
 
 def rewritten(out: Path, place: Path, **changes: Any) -> Path:
-    """The model of a run with other facts, as `save_model` writes it."""
+    """The model of a run with changed facts, written by `save_model`."""
     saved = load_snapshot(out / "model.safetensors")
     tensors = dict(saved.tensors)
     means = tensors.pop("class_means").numpy()
@@ -174,8 +174,7 @@ def rewritten(out: Path, place: Path, **changes: Any) -> Path:
     return place
 
 
-def test_another_device_than_that_of_the_run(finished: Finished, tmp_path: Path) -> None:
-    """A model trained on an accelerator that this machine does not have is used on the CPU."""
+def test_model_of_an_absent_device_runs_on_the_cpu(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("vectors")
     absent = "cuda" if torch.backends.mps.is_available() else "mps"
     config = json.loads((out / "result.json").read_text())["config"]
@@ -188,7 +187,7 @@ def test_another_device_than_that_of_the_run(finished: Finished, tmp_path: Path)
 
 
 def damaged(damage: str, out: Path, place: Path) -> Path:
-    """A copy of a run's model with one thing wrong."""
+    """A copy of a run's model with one kind of damage."""
     path, content = place / "model.safetensors", bytearray((out / "model.safetensors").read_bytes())
     if damage == "cut":
         content = content[:-9]
@@ -222,7 +221,7 @@ def damaged(damage: str, out: Path, place: Path) -> Path:
         ("method", "no method named 'mine'"),
     ],
 )
-def test_a_damaged_model_is_named(damage: str, message: str, finished: Finished, tmp_path: Path) -> None:
+def test_damaged_model_is_refused(damage: str, message: str, finished: Finished, tmp_path: Path) -> None:
     _, out = finished("vectors")
     place = damaged(damage, out, tmp_path)
     with pytest.raises(DamagedFileError, match=message) as error:
@@ -231,11 +230,11 @@ def test_a_damaged_model_is_named(damage: str, message: str, finished: Finished,
     assert "\n" not in str(error.value)
 
 
-def test_a_model_of_the_first_version_has_no_checksum_and_no_means(finished: Finished, tmp_path: Path) -> None:
+def test_model_of_the_first_version_without_checksum_and_means(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("vectors")
     saved = load_snapshot(out / "model.safetensors")
     config = {**saved.facts["config"], "train": dict(saved.facts["config"]["train"])}
-    config["train"]["rate"] = config["train"].pop("lr")  # what it was called then
+    config["train"]["rate"] = config["train"].pop("lr")  # its name in format 1
     tensors = {name: value for name, value in saved.tensors.items() if name != "class_means"}
     head = {"format": 1, **saved.facts, "config": config}
     save_file(tensors, tmp_path / "model.safetensors", {"remem": json.dumps(head)})
@@ -247,7 +246,7 @@ def test_a_model_of_the_first_version_has_no_checksum_and_no_means(finished: Fin
         model.predict(eval_values(prepared))
 
 
-def test_a_run_that_is_not_finished_is_refused(finished: Finished, tmp_path: Path) -> None:
+def test_unfinished_run_is_refused(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("vectors")
 
     def stop(event: Event) -> None:
@@ -256,7 +255,7 @@ def test_a_run_that_is_not_finished_is_refused(finished: Finished, tmp_path: Pat
 
     with pytest.raises(KeyboardInterrupt):
         run_in_folder(prepared, tmp_path / "stopped", stop)
-    shutil.copy(out / "model.safetensors", tmp_path / "stopped")  # as if an earlier run had left it
+    shutil.copy(out / "model.safetensors", tmp_path / "stopped")  # of an earlier run
     with pytest.raises(InputError, match="not finished; go on with `remem resume"):
         load_model(tmp_path / "stopped")
     for place in (tmp_path, tmp_path / "nowhere"):
@@ -264,7 +263,7 @@ def test_a_run_that_is_not_finished_is_refused(finished: Finished, tmp_path: Pat
             load_model(place)
 
 
-def test_a_network_of_the_user_s_own_cannot_be_rebuilt(tmp_path: Path) -> None:
+def test_user_defined_network_cannot_be_rebuilt(tmp_path: Path) -> None:
     scenario = remem.scenario(blobs(), phases=2)
     settings = {"train.epochs": 1, "finetune.epochs": 0}
     remem.run(scenario, backbone=torch.nn.Linear(6, 4), budget=40, settings=settings, out=tmp_path)
@@ -278,7 +277,7 @@ def classes_of(model: Model, path: Path) -> tuple[tuple[str, ...], list[int]]:
     return inputs.names, np.concatenate([block.classes for block in blocks]).tolist()
 
 
-def test_image_files_are_read_as_the_folder_data_set_reads_them(tmp_path: Path) -> None:
+def test_image_files_are_read_like_a_folder_data_set(tmp_path: Path) -> None:
     write_folder(tmp_path / "data", pictures(side=9))
     layers = {"data": {"name": f"folder:{tmp_path / 'data'}", "cache": False, "image_size": 8}}
     run_in_folder(prepare(compose(IMAGES, layers)), tmp_path / "run")
@@ -288,14 +287,14 @@ def test_image_files_are_read_as_the_folder_data_set_reads_them(tmp_path: Path) 
     (val / ".hidden").mkdir()
     for name in (".hidden/a.png", "class 0/.b.png", "notes.txt"):
         (val / name).write_text("no picture")
-    names, said = classes_of(model, val)
+    names, classes = classes_of(model, val)
     assert list(names) == expected
     with np.load(tmp_path / "run" / "predictions.npz", allow_pickle=False) as arrays:
-        assert said == arrays["nme_2"].tolist()
-    assert classes_of(model, val / names[-1]) == ((Path(names[-1]).name,), said[-1:])
+        assert classes == arrays["nme_2"].tolist()
+    assert classes_of(model, val / names[-1]) == ((Path(names[-1]).name,), classes[-1:])
 
 
-def test_grey_models_take_image_files_and_arrays_alike(finished: Finished, tmp_path: Path) -> None:
+def test_grey_models_take_image_files_and_arrays(finished: Finished, tmp_path: Path) -> None:
     prepared, out = finished("words")
     model, values = load_model(out), eval_values(prepared)
     for place, image in enumerate(values):
@@ -320,7 +319,7 @@ def test_grey_models_take_image_files_and_arrays_alike(finished: Finished, tmp_p
         ("vectors.npz", r"vectors.npz: x: samples of shape \(6,\); expected images of shape \(8, 8, 3\)"),
     ],
 )
-def test_inputs_that_cannot_be_used(name: str, message: str, finished: Finished, tmp_path: Path) -> None:
+def test_unusable_inputs_are_refused(name: str, message: str, finished: Finished, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for text in ("text.txt", "broken.png", "broken.npz"):
         (tmp_path / text).write_bytes(b"PK\x03\x04 and then nothing")
@@ -332,7 +331,7 @@ def test_inputs_that_cannot_be_used(name: str, message: str, finished: Finished,
     assert str(tmp_path / name) in str(error.value)
 
 
-def test_image_files_are_of_no_use_to_a_model_of_vectors(finished: Finished, tmp_path: Path) -> None:
+def test_model_of_vectors_refuses_image_files(finished: Finished, tmp_path: Path) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     with pytest.raises(InputError, match=r"image files given, but the model takes samples of shape \(6,\)"):
         open_inputs(tmp_path, load_model(finished("vectors")[1]))

@@ -1,4 +1,4 @@
-"""Phase 0 is trained once for runs that begin alike, and nobody can tell from their results."""
+"""phase0_cache.py: runs with the same phase 0 share it, and their results do not change."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from remem.runs.prepared import Prepared
 from remem.runs.run import run_or_resume
 
 
-def made(**changes: Any) -> Prepared:
+def prepared_run(**changes: Any) -> Prepared:
     return ready(blobs(), changes)
 
 
@@ -27,8 +27,8 @@ def made(**changes: Any) -> Prepared:
         {"memory": {"selection": "uniform"}},
     ],
 )
-def test_what_begins_with_phase_1_changes_nothing(changes: dict[str, Any]) -> None:
-    assert phase0_key(made(**changes)) == phase0_key(made())
+def test_settings_of_later_phases_do_not_change_the_key(changes: dict[str, Any]) -> None:
+    assert phase0_key(prepared_run(**changes)) == phase0_key(prepared_run())
 
 
 @pytest.mark.parametrize(
@@ -43,24 +43,24 @@ def test_what_begins_with_phase_1_changes_nothing(changes: dict[str, Any]) -> No
         {"scenario": {"validation": 0.2}},
     ],
 )
-def test_what_phase_0_depends_on_changes_the_key(changes: dict[str, Any]) -> None:
-    assert phase0_key(made(**changes)) != phase0_key(made())
+def test_settings_of_phase_0_change_the_key(changes: dict[str, Any]) -> None:
+    assert phase0_key(prepared_run(**changes)) != phase0_key(prepared_run())
 
 
 def test_other_samples_change_the_key() -> None:
-    assert phase0_key(ready(blobs(seed=1))) != phase0_key(made())
+    assert phase0_key(ready(blobs(seed=1))) != phase0_key(prepared_run())
 
 
-def test_a_run_that_borrows_phase_0_equals_one_that_trains_it(tmp_path: Path) -> None:
+def test_run_with_a_cached_phase_0_equals_one_that_trains_it(tmp_path: Path) -> None:
     cache = Phase0Cache(tmp_path / "phase0")
-    run_or_resume(made(policy="static"), tmp_path / "lender", phase0=cache)
-    alone = run_or_resume(made(policy="fixed-0.3"), tmp_path / "alone")
-    told: list[Event] = []
-    borrowed = run_or_resume(made(policy="fixed-0.3"), tmp_path / "borrower", told.append, phase0=cache)
-    assert {event.phase for event in told if isinstance(event, EpochEnded)} == {1, 2}  # nothing of phase 0 is trained
-    assert timeless(borrowed.to_json()) == timeless(alone.to_json())
+    run_or_resume(prepared_run(policy="static"), tmp_path / "first", phase0=cache)
+    alone = run_or_resume(prepared_run(policy="fixed-0.3"), tmp_path / "alone")
+    events: list[Event] = []
+    cached = run_or_resume(prepared_run(policy="fixed-0.3"), tmp_path / "cached", events.append, phase0=cache)
+    assert {event.phase for event in events if isinstance(event, EpochEnded)} == {1, 2}  # phase 0 is not trained
+    assert timeless(cached.to_json()) == timeless(alone.to_json())
     for name in ("model.safetensors", "predictions.npz"):
-        assert (tmp_path / "borrower" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
-    assert len((tmp_path / "borrower" / "log.jsonl").read_text().splitlines()) == len(
+        assert (tmp_path / "cached" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+    assert len((tmp_path / "cached" / "log.jsonl").read_text().splitlines()) == len(
         (tmp_path / "alone" / "log.jsonl").read_text().splitlines()
     )

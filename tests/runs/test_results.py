@@ -1,4 +1,4 @@
-"""results.py: typed records of a run, written and read back, and files that are refused."""
+"""results.py: typed records of a run, saved and loaded; other files are refused."""
 
 import json
 from pathlib import Path
@@ -53,20 +53,20 @@ FACTS = RunFacts(
 )
 
 
-def test_the_summary_by_hand() -> None:
+def test_summary_by_hand() -> None:
     result = RunResult.of(FACTS, PHASES, peak=40, complete=True)
     assert result.average_accuracy == pytest.approx((0.9 + 0.6 + 0.45) / 3)
     assert result.last_accuracy == 0.45
     # phase 0: best earlier 0.9, final 0.6; phase 1: 0.7, 0.25; the last phase is left out
     assert result.forgetting == pytest.approx((0.3 + 0.45) / 2)
     assert result.average_accuracy_cnn == pytest.approx((0.9 + 0.6 + 0.45) / 6)
-    assert result.samples_peak == 40  # as measured at every load, not as counted at the ends of phases
+    assert result.samples_peak == 40  # measured at every load, not at the ends of phases
     assert result.complete
     assert result.label == "icarl / static"
     assert result.phases[2].held_new == 7
 
 
-def test_a_running_result_and_one_without_nearest_means() -> None:
+def test_incomplete_result_and_result_without_nearest_means() -> None:
     running = RunResult.of(FACTS, PHASES[:1], peak=40, complete=False)
     assert not running.complete
     assert (running.samples_peak, running.forgetting) == (40, 0.0)
@@ -74,13 +74,13 @@ def test_a_running_result_and_one_without_nearest_means() -> None:
     assert RunResult.of(FACTS, [PHASES[0], without], peak=40, complete=True).average_accuracy_nme is None
 
 
-def test_a_result_without_decisions_has_no_policy_in_its_label() -> None:
+def test_label_of_a_result_without_decisions_has_no_policy() -> None:
     phases = [one.model_copy(update={"action": None}) for one in PHASES]
     oracle = FACTS.model_copy(update={"oracle": True})
     assert RunResult.of(oracle, phases, peak=40, complete=True).label == "icarl / - (oracle)"
 
 
-def test_the_entry_of_a_phase() -> None:
+def test_phase_record() -> None:
     decision = Decision(old_total=6, old_share=0.6, old_tenths=6, level1=0.1, level2=None, clamped=True)
     predictions = Predictions(np.array([0, 1]), np.array([0, 0]), None)
     result = PhaseResult(
@@ -101,14 +101,14 @@ def test_the_entry_of_a_phase() -> None:
         seconds={"train": 1.5},
         predictions=predictions,
     )
-    told = PhaseRecord.of(result).model_dump(mode="json")
-    assert told["action"] == {"old_share": 0.6, "level1": 0.1, "level2": None, "clamped": True}
-    assert told["held_per_class"] == {"0": 6, "1": 4}
-    assert told["accuracy_by_phase"] == [1.0, 0.0]
-    assert json.loads(json.dumps(told)) == told
+    record = PhaseRecord.of(result).model_dump(mode="json")
+    assert record["action"] == {"old_share": 0.6, "level1": 0.1, "level2": None, "clamped": True}
+    assert record["held_per_class"] == {"0": 6, "1": 4}
+    assert record["accuracy_by_phase"] == [1.0, 0.0]
+    assert json.loads(json.dumps(record)) == record
 
 
-def test_results_come_back(tmp_path: Path) -> None:
+def test_save_and_load_round_trip(tmp_path: Path) -> None:
     result = RunResult.of(FACTS, PHASES, peak=40, complete=True)
     save_result(tmp_path / "result.json", result)
     assert load_result(tmp_path) == load_result(tmp_path / "result.json") == result
@@ -124,7 +124,7 @@ def test_fields_of_later_versions_are_kept(tmp_path: Path) -> None:
     assert load_result(tmp_path).to_json() == tree
 
 
-def test_settings_of_older_results_have_their_present_names(tmp_path: Path) -> None:
+def test_older_names_of_settings_are_migrated(tmp_path: Path) -> None:
     tree = RunResult.of(FACTS, PHASES, peak=40, complete=True).to_json()
     tree["config"]["train"] = {"rate": 0.1, "epochs": 3}
     (tmp_path / "result.json").write_text(json.dumps(tree))
@@ -137,7 +137,7 @@ def test_records_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", '{"phases": []}', "\x00"])
-def test_files_that_are_no_result(text: str, tmp_path: Path) -> None:
+def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(DamagedFileError, match=r"result.json: not the result of a run"):
         load_result(tmp_path)
@@ -146,14 +146,14 @@ def test_files_that_are_no_result(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("samples_peak", None), ("phases", []), ("status", "done"), ("average_accuracy", "high")]
 )
-def test_a_wrong_field_is_named(name: str, value: object, tmp_path: Path) -> None:
+def test_error_names_the_wrong_field(name: str, value: object, tmp_path: Path) -> None:
     tree = RunResult.of(FACTS, PHASES, peak=40, complete=True).to_json()
     (tmp_path / "result.json").write_text(json.dumps({**tree, name: value}))
     with pytest.raises(DamagedFileError, match=f"result.json: '{name}': .*; expected the result of a run"):
         load_result(tmp_path)
 
 
-def test_missing_and_later_results(tmp_path: Path) -> None:
+def test_missing_and_later_results_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match="no such file; expected the result of a run"):
         load_result(tmp_path)
     (tmp_path / "result.json").write_text('{"format": 2}')
@@ -171,7 +171,7 @@ def test_predictions_and_confusion_by_hand(tmp_path: Path) -> None:
     }
     save_predictions(tmp_path / "p.npz", predicted, 3)
     with np.load(tmp_path / "p.npz", allow_pickle=False) as arrays:
-        assert set(arrays) == {*predicted, "confusion_cnn"}  # after the last phase there is no nearest mean
+        assert set(arrays) == {*predicted, "confusion_cnn"}  # the last phase has no nearest means
         assert arrays["confusion_cnn"].tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
         for name, value in predicted.items():
             assert arrays[name].tolist() == value.tolist()

@@ -1,4 +1,4 @@
-"""folder.py: a run in a folder, stopped anywhere, goes on as if it never had been; other settings are refused."""
+"""run.py: a run in a folder. Resuming equals an uninterrupted run; changed settings are refused."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ class PowerCut(Exception):
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """Vectors on disk, so that a resumed run finds them again."""
+    """Vectors on disk, where a resumed run finds them."""
     write_npz(tmp_path / "own.npz", blobs())
     return tmp_path / "own.npz"
 
@@ -45,7 +45,7 @@ def on_disk(own: Path, *layers: dict[str, Any]) -> Prepared:
 
 
 def cut_at(phase: int, stage: str = "main") -> Emit:
-    """A report that fails after the first epoch of a stage: the phase is half trained."""
+    """An emitter that fails after the first epoch of a stage, in the middle of a phase."""
 
     def report(event: Event) -> None:
         if isinstance(event, EpochEnded) and (event.phase, event.stage) == (phase, stage):
@@ -63,7 +63,7 @@ def same_arrays(one: Path, other: Path) -> bool:
         return set(a) == set(b) and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def test_a_run_leaves_its_files(own: Path, tmp_path: Path) -> None:
+def test_run_writes_its_files(own: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     result = run_in_folder(on_disk(own), out)
     assert {file.name for file in out.iterdir()} == FILES
@@ -78,11 +78,9 @@ def test_a_run_leaves_its_files(own: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cuts",
     [[(0, "main")], [(1, "main")], [(2, "balanced")], [(0, "main"), (1, "balanced"), (1, "main"), (2, "main")]],
-    ids=["phase 0", "phase 1", "fine-tuning of phase 2", "again and again"],
+    ids=["phase 0", "phase 1", "fine-tuning of phase 2", "four times"],
 )
-def test_a_run_that_was_cut_off_goes_on_as_if_it_never_had_been(
-    cuts: list[tuple[int, str]], own: Path, tmp_path: Path
-) -> None:
+def test_resuming_equals_an_uninterrupted_run(cuts: list[tuple[int, str]], own: Path, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     expected = run_in_folder(on_disk(own), whole)
     with pytest.raises(PowerCut):
@@ -94,9 +92,9 @@ def test_a_run_that_was_cut_off_goes_on_as_if_it_never_had_been(
         partial = load_result(parts)
         assert not partial.complete
         assert len(partial.phases) == cuts[-1][0]
-    told: list[Event] = []
-    result = resume_in_folder(parts, told.append)
-    assert {event.to_json()["phase"] for event in told} == set(range(cuts[-1][0], 3))  # nothing is trained twice
+    emitted: list[Event] = []
+    result = resume_in_folder(parts, emitted.append)
+    assert {event.to_json()["phase"] for event in emitted} == set(range(cuts[-1][0], 3))  # nothing is trained twice
     assert timeless(result.to_json()) == timeless(expected.to_json())
     assert timeless(load_result(parts).to_json()) == timeless(load_result(whole).to_json())
     assert same_tensors(load_file(parts / "model.safetensors"), load_file(whole / "model.safetensors"))
@@ -105,31 +103,31 @@ def test_a_run_that_was_cut_off_goes_on_as_if_it_never_had_been(
     assert {file.name for file in parts.iterdir()} == FILES
 
 
-def test_a_complete_run_is_only_read(own: Path, tmp_path: Path) -> None:
+def test_complete_run_is_only_read(own: Path, tmp_path: Path) -> None:
     prepared = on_disk(own)
     first = run_in_folder(prepared, tmp_path / "out")
     stamps = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}
-    told: list[Event] = []
-    again = resume_in_folder(tmp_path / "out", told.append)
+    emitted: list[Event] = []
+    again = resume_in_folder(tmp_path / "out", emitted.append)
     assert again.to_json() == json.loads(json.dumps(first.to_json()))
-    assert run_or_resume(prepared, tmp_path / "out", told.append).to_json() == again.to_json()
-    assert told == []
+    assert run_or_resume(prepared, tmp_path / "out", emitted.append).to_json() == again.to_json()
+    assert emitted == []
     assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()} == stamps
 
 
-def test_a_run_cut_off_after_its_last_phase_only_writes_its_end(own: Path, tmp_path: Path) -> None:
+def test_run_stopped_after_its_last_phase_only_writes_its_final_files(own: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     expected = run_in_folder(on_disk(own), out)
     model = load_file(out / "model.safetensors")
     for name in ("model.safetensors", "predictions.npz", "result.json"):
         (out / name).unlink()
-    told: list[Event] = []
-    assert timeless(resume_in_folder(out, told.append).to_json()) == timeless(expected.to_json())
-    assert told == []
+    emitted: list[Event] = []
+    assert timeless(resume_in_folder(out, emitted.append).to_json()) == timeless(expected.to_json())
+    assert emitted == []
     assert same_tensors(load_file(out / "model.safetensors"), model)
 
 
-def test_a_torn_log_line_is_dropped(own: Path, tmp_path: Path) -> None:
+def test_incomplete_log_line_is_dropped(own: Path, tmp_path: Path) -> None:
     out, whole = tmp_path / "out", tmp_path / "whole"
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own), out, cut_at(1))
@@ -157,7 +155,7 @@ def test_a_folder_is_used_once(own: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"train": {"epochs": 5}}, "train.epochs is 5, but this run began with 2"),
         ({"seed": 4}, "seed is 4, but this run began with 3"),
@@ -165,7 +163,7 @@ def test_a_folder_is_used_once(own: Path, tmp_path: Path) -> None:
         ({"memory": {"budget": 41}}, "memory.budget is 41, but this run began with 40"),
     ],
 )
-def test_settings_edited_in_between_are_refused(change: dict[str, Any], said: str, own: Path, tmp_path: Path) -> None:
+def test_edited_settings_are_refused_on_resume(change: dict[str, Any], message: str, own: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own), out, cut_at(1))
@@ -173,12 +171,12 @@ def test_settings_edited_in_between_are_refused(change: dict[str, Any], said: st
     tree["settings"] = merged(tree["settings"], change)
     (out / "config.json").write_text(json.dumps(tree))
     before = (out / "checkpoint.safetensors").read_bytes()
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         resume_in_folder(out)
     assert (out / "checkpoint.safetensors").read_bytes() == before
 
 
-def test_data_changed_in_between_are_refused(own: Path, tmp_path: Path) -> None:
+def test_changed_data_are_refused_on_resume(own: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own), out, cut_at(1))
@@ -190,14 +188,14 @@ def test_data_changed_in_between_are_refused(own: Path, tmp_path: Path) -> None:
 
 
 def test_data_may_move(own: Path, tmp_path: Path) -> None:
-    """Where the data root lies is not a setting of the run."""
+    """The data root may change between sessions."""
     out = tmp_path / "out"
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own, {"data": {"root": str(tmp_path)}}), out, cut_at(1))
     assert resume_in_folder(out, root=tmp_path / "elsewhere").complete
 
 
-def test_folders_that_hold_no_run(own: Path, tmp_path: Path) -> None:
+def test_folders_without_a_valid_run_are_refused(own: Path, tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match="no such file; expected the settings of a run"):
         resume_in_folder(tmp_path / "nothing")
     (tmp_path / "config.json").write_text('{"config": 3')
@@ -213,7 +211,7 @@ def test_folders_that_hold_no_run(own: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["icarl", "lwf"])
-def test_the_predictions_are_what_the_accuracies_say(method: str, tmp_path: Path) -> None:
+def test_predictions_match_the_accuracies(method: str, tmp_path: Path) -> None:
     prepared = ready(pictures(), {"method": {"name": method}})
     result = run_in_folder(prepared, tmp_path / "out")
     with np.load(tmp_path / "out" / "predictions.npz", allow_pickle=False) as arrays:
@@ -232,7 +230,7 @@ def test_the_predictions_are_what_the_accuracies_say(method: str, tmp_path: Path
             assert np.trace(confusion) / 30 == result.phases[-1].model_dump()[f"accuracy_{head}"]
 
 
-def test_the_saved_model_gives_the_saved_predictions(tmp_path: Path) -> None:
+def test_saved_model_gives_the_saved_predictions(tmp_path: Path) -> None:
     prepared = ready(pictures())
     out = tmp_path / "out"
     run_in_folder(prepared, out)
@@ -246,16 +244,18 @@ def test_the_saved_model_gives_the_saved_predictions(tmp_path: Path) -> None:
     network.restore({name: value for name, value in tensors.items() if name != "class_means"})
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     phases = scenario.phases
-    judged = Samples(*(np.concatenate([getattr(p.eval_samples, part) for p in phases]) for part in ("rows", "labels")))
+    evaluated = Samples(
+        *(np.concatenate([getattr(p.eval_samples, part) for p in phases]) for part in ("rows", "labels"))
+    )
     plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
     fabric = open_fabric(prepared.config.train)
-    said = describe(network, scenario.eval_bank, judged, plan=plan, fabric=fabric)
+    described = describe(network, scenario.eval_bank, evaluated, plan=plan, fabric=fabric)
     with np.load(out / "predictions.npz", allow_pickle=False) as arrays:
-        assert said.logits.argmax(axis=1).tolist() == arrays["cnn_2"].tolist()
-        assert judged.labels.tolist() == arrays["labels_2"].tolist()
+        assert described.logits.argmax(axis=1).tolist() == arrays["cnn_2"].tolist()
+        assert evaluated.labels.tolist() == arrays["labels_2"].tolist()
 
 
-def test_a_stopped_run_says_that_it_is_running(own: Path, tmp_path: Path) -> None:
+def test_stopped_run_has_the_status_running(own: Path, tmp_path: Path) -> None:
     with pytest.raises(PowerCut):
         run_in_folder(on_disk(own), tmp_path / "out", cut_at(2))
     data = load_result(tmp_path / "out").to_json()

@@ -1,4 +1,4 @@
-"""Whole runs in memory: repeatable, on any kind of data, never tuned on the test set."""
+"""Whole runs in memory: repeatable, on any kind of data, never validated on the test set."""
 
 import json
 from dataclasses import replace
@@ -33,11 +33,11 @@ def test_another_seed_gives_another_result() -> None:
     hard = pictures(seed=4)
     one, other = (run(ready(hard, {"seed": seed, "policy": "fixed-0.3"})).to_json() for seed in (0, 1))
     assert [p["held_per_class"] for p in one["phases"]] == [p["held_per_class"] for p in other["phases"]]
-    told = [[p["accuracy_cnn"] for p in result["phases"]] for result in (one, other)]
-    assert told[0] != told[1]
+    accuracies = [[p["accuracy_cnn"] for p in result["phases"]] for result in (one, other)]
+    assert accuracies[0] != accuracies[1]
 
 
-def test_the_fields_of_the_result() -> None:
+def test_result_fields() -> None:
     data = run(ready(blobs(), {"policy": "fixed-0.6"})).to_json()
     assert set(data) >= FIELDS
     assert (data["format"], data["status"], data["head"], data["oracle"]) == (1, "complete", "nme", False)
@@ -61,18 +61,18 @@ def test_the_fields_of_the_result() -> None:
     json.dumps(data)
 
 
-def test_oracles_say_so() -> None:
+def test_joint_is_marked_as_an_oracle() -> None:
     assert run(ready(blobs(), {"method": {"name": "joint"}})).to_json()["oracle"] is True
 
 
-def test_everything_is_told_in_order() -> None:
-    told: list[Event] = []
-    run(ready(blobs()), told.append)
-    words = [(event.kind, event.to_json()["phase"]) for event in told]
-    main, fine = [("epoch", 0)] * 2, 3  # two epochs; from phase 1 on a third one of fine-tuning
-    assert words[:4] == [("phase", 0), *main, ("evaluated", 0)]
-    assert words[4:9] == [("phase", 1), *[("epoch", 1)] * fine, ("evaluated", 1)]
-    assert [event.stage for event in told if isinstance(event, EpochEnded)] == ["main"] * 2 + [
+def test_events_are_emitted_in_order() -> None:
+    events: list[Event] = []
+    run(ready(blobs()), events.append)
+    kinds = [(event.kind, event.to_json()["phase"]) for event in events]
+    main, epochs = [("epoch", 0)] * 2, 3  # two epochs, and from phase 1 on a third one of fine-tuning
+    assert kinds[:4] == [("phase", 0), *main, ("evaluated", 0)]
+    assert kinds[4:9] == [("phase", 1), *[("epoch", 1)] * epochs, ("evaluated", 1)]
+    assert [event.stage for event in events if isinstance(event, EpochEnded)] == ["main"] * 2 + [
         "main",
         "main",
         "balanced",
@@ -81,14 +81,14 @@ def test_everything_is_told_in_order() -> None:
 
 @pytest.mark.parametrize("dataset", [blobs(), pictures()], ids=["vectors", "images"])
 def test_bf16_is_close_to_fp32(dataset: Dataset) -> None:
-    """Eight bits of mantissa: the losses of the first epoch agree to a few per cent, and both runs are whole."""
+    """With 8 bits of mantissa, the losses of the first epoch agree to a few percent, and both runs complete."""
     losses = []
     for precision in ("fp32", "bf16"):
-        told: list[Event] = []
-        result = run(ready(dataset, {"train": {"precision": precision}}), told.append)
+        events: list[Event] = []
+        result = run(ready(dataset, {"train": {"precision": precision}}), events.append)
         assert result.to_json()["config"]["train"]["precision"] == precision
         assert result.complete
-        losses.append(next(event.loss["classify"] for event in told if isinstance(event, EpochEnded)))
+        losses.append(next(event.loss["classify"] for event in events if isinstance(event, EpochEnded)))
     assert losses[1] == pytest.approx(losses[0], rel=0.05)
     assert losses[1] != losses[0]
 
@@ -97,7 +97,7 @@ def test_bf16_is_close_to_fp32(dataset: Dataset) -> None:
     ("memory", "budgets"),
     [
         ({"budget": "growing:4", "exemplars": None}, [48, 56]),  # 4 x old classes + 40 new samples
-        ({"budget": "bytes:1kB"}, [41, 41]),  # 24 bytes a vector
+        ({"budget": "bytes:1kB"}, [41, 41]),  # 24 bytes per vector
         ({"budget": None, "exemplars": 10}, [50, 50]),  # E + the largest phase
     ],
 )
@@ -108,7 +108,7 @@ def test_budgets_of_every_kind(memory: dict[str, Any], budgets: list[int]) -> No
 
 
 class Forbidden:
-    """A test split that may be described but never read."""
+    """A test split whose samples must not be read."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -126,13 +126,11 @@ def test_validation_never_reads_the_test_set() -> None:
         run(ready(dataset))
     result = run(ready(dataset, {"scenario": {"validation": 0.1}}))
     assert result.complete
-    assert sum(result.phases[0].held_per_class.values()) == 36  # 2 of 20 samples a class are judged on
+    assert sum(result.phases[0].held_per_class.values()) == 36  # 2 of 20 samples per class are for validation
 
 
 @pytest.mark.parametrize("kind", ["folder of images", "npz of images", "npz of vectors"])
-def test_data_of_the_users_own_through_the_same_call(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_data_sets(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     dataset = blobs() if kind == "npz of vectors" else pictures()
     if kind == "folder of images":
@@ -142,17 +140,17 @@ def test_data_of_the_users_own_through_the_same_call(
         write_npz(tmp_path / "own.npz", dataset)
         name = f"npz:{tmp_path / 'own.npz'}"
     net = {"hidden": [16], "width": 8} if kind == "npz of vectors" else {"width": 4, "blocks": [1, 1]}
-    told: list[Event] = []
-    result = run(prepare(compose(QUICK, {"data": {"name": name}, "net": net})), told.append)
+    events: list[Event] = []
+    result = run(prepare(compose(QUICK, {"data": {"name": name}, "net": net})), events.append)
     assert result.complete
     assert len(result.phases) == 3
     assert result.phases[-1].classes_seen == 6
     assert result.to_json()["config"]["data"]["name"] in ("folder:own", "npz:own.npz")
     assert str(tmp_path) not in json.dumps(result.to_json())
-    assert str(tmp_path) not in json.dumps([event.to_json() for event in told])
+    assert str(tmp_path) not in json.dumps([event.to_json() for event in events])
 
 
-def test_an_npz_gives_the_result_of_its_arrays(tmp_path: Path) -> None:
+def test_npz_file_gives_the_result_of_its_arrays(tmp_path: Path) -> None:
     write_npz(tmp_path / "own.npz", blobs())
     name = f"npz:{tmp_path / 'own.npz'}"
     from_file = run(prepare(compose(ready(blobs()).config.model_dump(), {"data": {"name": name}}))).to_json()

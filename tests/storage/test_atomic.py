@@ -24,7 +24,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert path.read_bytes() == b"new"
 
 
-def test_a_folder_is_locked_until_its_owner_is_done(tmp_path: Path) -> None:
+def test_folder_stays_locked_until_it_is_released(tmp_path: Path) -> None:
     with folder_lock(tmp_path), pytest.raises(InputError, match="is in use by another process"), folder_lock(tmp_path):
         raise AssertionError("two owners")
     with folder_lock(tmp_path):

@@ -1,4 +1,4 @@
-"""event_log.py: events are appended as JSON lines, and damaged or repeated lines are dropped."""
+"""event_log.py: events are appended as JSON lines; damaged and repeated lines are dropped."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_only_events_of_the_given_kinds_are_logged(tmp_path: Path) -> None:
     assert read_log(tmp_path / "log.jsonl") == expected
 
 
-def test_trimming_keeps_complete_entries_alone(tmp_path: Path) -> None:
+def test_trimming_keeps_only_complete_entries(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "log.jsonl", (Logged,))
     for phase in range(3):
         log(Logged(phase))

@@ -1,4 +1,4 @@
-"""tensorfile.py: snapshots come back as they were saved, damaged files are refused, and no file ever runs code."""
+"""tensorfile.py: snapshots survive a round trip, damaged files are refused, and loading never runs code."""
 
 import json
 import pickle
@@ -29,19 +29,19 @@ def saved(snapshot: Snapshot, tmp_path: Path) -> Path:
 
 
 def header_length(content: bytes) -> int:
-    """Of a safetensors file: eight bytes of length, then JSON."""
+    """Bytes of a safetensors header: eight bytes of length, then JSON."""
     return 8 + int.from_bytes(content[:8], "little")
 
 
-def test_what_is_saved_comes_back(snapshot: Snapshot, saved: Path) -> None:
+def test_save_and_load_round_trip(snapshot: Snapshot, saved: Path) -> None:
     loaded = load_snapshot(saved)
     assert loaded.facts == json.loads(json.dumps(snapshot.facts))
     assert same_tensors(loaded.tensors, snapshot.tensors)
     assert {name.partition("/")[0] for name in loaded.tensors} == {"network", "memory", "evaluated", "owned"}
 
 
-def test_exemplars_take_their_raw_bytes_and_a_hundredth_more_at_most(tmp_path: Path) -> None:
-    """Owned rows of 32 x 32 x 3 bytes: what the file grows by when there are more of them."""
+def test_exemplars_take_at_most_one_percent_more_than_their_raw_bytes(tmp_path: Path) -> None:
+    """Compares files with and without owned rows of 32 x 32 x 3 bytes."""
     prepared = ready(pictures(per_class=60, side=32), {"memory": {"budget": 300}, "train": {"epochs": 1}})
     episode = opened(prepared)
     play(episode, prepared, stop=2, owned=True)
@@ -56,7 +56,7 @@ def test_exemplars_take_their_raw_bytes_and_a_hundredth_more_at_most(tmp_path: P
     assert raw <= taken <= 1.01 * raw
 
 
-def test_empty_and_scalar_tensors_come_back(tmp_path: Path) -> None:
+def test_empty_and_scalar_tensors_round_trip(tmp_path: Path) -> None:
     tensors = {"none": torch.empty(0, 7), "one": torch.tensor(3.5), "whole": torch.arange(3)}
     save_snapshot(tmp_path / "small", Snapshot({"a": [1, None]}, tensors))
     loaded = load_snapshot(tmp_path / "small")
@@ -65,14 +65,14 @@ def test_empty_and_scalar_tensors_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.1, 0.5, 0.9, 0.999])
-def test_a_file_cut_short(share: float, saved: Path) -> None:
+def test_truncated_file_is_refused(share: float, saved: Path) -> None:
     content = saved.read_bytes()
     saved.write_bytes(content[: int(share * len(content))])
     with pytest.raises(DamagedFileError, match="not a whole checkpoint"):
         load_snapshot(saved)
 
 
-def test_a_byte_too_many_or_too_few(saved: Path) -> None:
+def test_missing_or_extra_byte_is_refused(saved: Path) -> None:
     content = saved.read_bytes()
     for damaged in (content + b"x", content[:-1]):
         saved.write_bytes(damaged)
@@ -80,7 +80,7 @@ def test_a_byte_too_many_or_too_few(saved: Path) -> None:
             load_snapshot(saved)
 
 
-def test_every_flipped_byte_of_the_body(saved: Path) -> None:
+def test_flipped_byte_of_the_body_is_refused(saved: Path) -> None:
     content = saved.read_bytes()
     start = header_length(content)
     for place in range(start, len(content), max(1, (len(content) - start) // 60)):
@@ -92,10 +92,8 @@ def test_every_flipped_byte_of_the_body(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("bit", [0x01, 0x20, 0x80])
-def test_a_flipped_byte_of_the_header_is_never_taken_for_another_snapshot(
-    bit: int, snapshot: Snapshot, saved: Path
-) -> None:
-    """Nearly every flip is an error; the few that mean nothing (white space of the JSON) give the same snapshot."""
+def test_flipped_byte_of_the_header_never_gives_another_snapshot(bit: int, snapshot: Snapshot, saved: Path) -> None:
+    """Nearly every flip is an error. The few without effect (white space of the JSON) give the same snapshot."""
     content = saved.read_bytes()
     refused = 0
     places = [*range(16), *range(16, header_length(content), 23)]
@@ -113,14 +111,14 @@ def test_a_flipped_byte_of_the_header_is_never_taken_for_another_snapshot(
     assert refused > 0.95 * len(places)
 
 
-def test_another_format(tmp_path: Path) -> None:
+def test_later_format_is_refused(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "later", {"remem": '{"format": 3, "facts": "{}", "sha256": ""}'})
     with pytest.raises(DamagedFileError, match="format 3, expected at most 2"):
         load_snapshot(tmp_path / "later")
 
 
 def write_format_1(path: Path, facts: dict[str, Any], *, inline: bool = False, checksum: bool = True) -> None:
-    """As older versions wrote; models (`inline`) kept facts beside the format, the first ones without a checksum."""
+    """Writes a file like older versions. Models (`inline`) kept facts beside the format, first without a checksum."""
     tensors, text = {"judged": torch.arange(3)}, json.dumps(facts)
     head = {"format": 1, **(facts if inline else {"facts": text})}
     if checksum:
@@ -141,9 +139,9 @@ def test_files_of_format_1_are_migrated(inline: bool, checksum: bool, tmp_path: 
     assert load_snapshot(tmp_path / "old").facts == {"rate": 3}
 
 
-def test_a_snapshot_of_the_present_format_is_not_migrated(snapshot: Snapshot, saved: Path) -> None:
+def test_snapshot_of_the_current_format_is_not_migrated(snapshot: Snapshot, saved: Path) -> None:
     def migrate(old: Snapshot) -> Snapshot:
-        raise AssertionError("it is of the present format")
+        raise AssertionError("the format is current")
 
     assert same_tensors(load_snapshot(saved, migrate).tensors, snapshot.tensors)
 
@@ -157,7 +155,7 @@ def test_a_damaged_file_of_format_1_is_refused(tmp_path: Path) -> None:
         load_snapshot(tmp_path / "old")
 
 
-def test_other_files(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "weights")
     (tmp_path / "text").write_text("not a checkpoint")
     for name in ("weights", "text"):
@@ -169,7 +167,7 @@ def test_other_files(tmp_path: Path) -> None:
 
 
 class Trap:
-    """Unpickling it leaves a trace."""
+    """Leaves a trace when it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace

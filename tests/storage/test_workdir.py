@@ -1,4 +1,4 @@
-"""workdir.py: a folder belongs to one piece of work, with settings and data that cannot change."""
+"""workdir.py: a folder holds one piece of work, whose settings and data cannot change."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def begun(path: Path) -> WorkDir:
     return folder
 
 
-def test_what_work_begins_with_is_read_again(tmp_path: Path) -> None:
+def test_begin_and_read_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "new" / "out"
     assert not WorkDir(path, KIND).exists
     WorkDir(path, KIND).require_free()
@@ -48,25 +48,25 @@ def test_settings_of_a_later_format_are_refused(tmp_path: Path) -> None:
         WorkDir(tmp_path, KIND).read()
 
 
-def test_a_folder_without_work_is_named(tmp_path: Path) -> None:
+def test_folder_without_settings_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match=r"config.json: no such file; expected the settings of a run"):
         WorkDir(tmp_path, KIND).read()
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_folder_with_files_of_something_else_is_not_free(name: str, tmp_path: Path) -> None:
+def test_folder_with_files_of_other_work_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
     other = WorkDir(tmp_path, WorkKind("study", "other.json", {}))
     with pytest.raises(InputError, match=f"holds a {name} of something else; expected a new folder"):
         other.require_free()
 
 
-def test_a_folder_with_strangers_files_is_free(tmp_path: Path) -> None:
+def test_folder_with_unrelated_files_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     WorkDir(tmp_path, KIND).require_free()
 
 
-def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     for act in (WorkDir(tmp_path / "out", KIND).require_free, WorkDir(tmp_path / "out", KIND).claim().__enter__):
         with pytest.raises(InputError, match="is a file; expected a folder"):
@@ -98,6 +98,6 @@ def test_data_may_move_but_not_change(tmp_path: Path) -> None:
         folder.require_same_data({}, {"data": "abc"})
 
 
-def test_a_claimed_folder_is_taken(tmp_path: Path) -> None:
+def test_claimed_folder_cannot_be_claimed_again(tmp_path: Path) -> None:
     with WorkDir(tmp_path, KIND).claim(), pytest.raises(InputError, match="in use by another process"):
         WorkDir(tmp_path, KIND).claim().__enter__()

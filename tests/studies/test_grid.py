@@ -91,7 +91,9 @@ def test_names_of_runs_are_safe_as_names_of_folders() -> None:
     assert names(planned({"vary": vary}))[0] == "net-mlp_train.epochs-1_finetune.epochs-1"
 
 
-def test_planning_from_the_settings_of_a_plan_gives_the_same_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planning_from_the_settings_of_a_plan_gives_the_same_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
     axes = {"policies": ["mine", "rmm-transferred"], "vary": {"data.name": ["npz:a.npz", "digits"]}, "seeds": [1, 2]}

@@ -96,7 +96,7 @@ def apportion(total: int, weights: Sequence[int], lower: Sequence[int], upper: S
         high = {i: upper[i] for i in free if rest * weights[i] > upper[i] * scale}
         missing = sum(bound * scale - rest * weights[i] for i, bound in low.items())
         excess = sum(rest * weights[i] - bound * scale for i, bound in high.items())
-        # If clipping assigns too much, the true lam is smaller, so indices at the lower bound stay there; and vice versa.
+        # If clipping assigns too much, the true lam is smaller: indices at the lower bound stay there. And vice versa.
         settled = (low if missing >= excess else {}) | (high if excess >= missing else {})
         if not settled:
             break

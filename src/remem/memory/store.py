@@ -92,7 +92,7 @@ class Memory:
         self._ranked.add(label)
 
     def cut(self, quotas: Mapping[int, int]) -> IntArray:
-        """Keeps the best rows of each class up to its quota. Frees and returns the rest, which cannot be loaded again."""
+        """Keeps the best rows of each class up to its quota. Returns the freed rows, which cannot be loaded again."""
         for label, quota in quotas.items():
             held = len(self._rows[label])
             if not 0 <= quota <= held:

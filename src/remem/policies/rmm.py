@@ -21,7 +21,7 @@ STEEPNESS = 12.0  # of hidden units at the start; with torch's 0.6 policies lear
 class Choice(NamedTuple):
     """One decision with everything that its log-probability depends on."""
 
-    vector: tuple[float, float]  # s_i
+    vector: tuple[float, ...]  # s_i
     first: bool  # phase 1 has a head of its own
     feasible: tuple[bool, ...]  # over SHARES or CHANGES
     level1: int | None  # place in SHARES or CHANGES; None where nothing was feasible
@@ -45,10 +45,12 @@ class TwoLevelPolicy(nn.Module):
         hidden = self.settings.hidden
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            self.eta = nn.Sequential(nn.Linear(2, hidden), nn.Tanh())
+            self.eta = nn.Sequential(nn.Linear(len(State.highest), hidden), nn.Tanh())
             self.eta_first = nn.Linear(hidden, len(SHARES))
             self.eta_change = nn.Linear(hidden, len(CHANGES))
-            self.phi = nn.Sequential(nn.Linear(3, hidden), nn.Tanh(), nn.Linear(hidden, len(SPLITS)))
+            self.phi = nn.Sequential(
+                nn.Linear(len(State.highest) + 1, hidden), nn.Tanh(), nn.Linear(hidden, len(SPLITS))
+            )
             for layer in (self.eta[0], self.phi[0]):
                 assert isinstance(layer, nn.Linear)
                 _spread(layer)

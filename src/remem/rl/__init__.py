@@ -1,1 +1,1 @@
-"""Reinforcement learning of memory policies: the estimator of Algorithm 1."""
+"""Reinforcement learning of memory policies: Algorithm 1."""

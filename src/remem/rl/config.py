@@ -1,4 +1,4 @@
-"""Settings of policy learning: which tasks, how many runs, at what cost."""
+"""Settings of policy training: pseudo tasks, runs and their cost."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -94,20 +94,20 @@ class LearnSettings(ReinforceSettings):
         return self.fidelity if epoch < self.epochs else self.finish_fidelity
 
     def tasks_of(self, epoch: int) -> list[int]:
-        """Numbers of the K tasks of an epoch: the pool in turn, or new ones for ever."""
+        """Returns the numbers of the K tasks of an epoch: the pool in turn, or new ones in every epoch."""
         first = epoch * self.tasks
         return [number % self.pool if self.pool else number for number in range(first, first + self.tasks)]
 
 
 class LearnConfig(Settings):
-    """A target as a run would meet it, and how a policy for it is learned."""
+    """The target's settings, and how a policy for it is trained."""
 
     target: RunConfig
     learn: LearnSettings = LearnSettings()
 
     @property
     def on_source(self) -> RunConfig:
-        """The target's settings over the data that tasks are cut from; another data set is read in the same way."""
+        """The target's settings on the data set of the pseudo tasks, which is read with the same data settings."""
         kind, _, name = self.learn.source.partition(":")
         if kind != "dataset":
             return self.target
@@ -115,7 +115,7 @@ class LearnConfig(Settings):
 
 
 def compose_learning(*layers: Mapping[str, Any]) -> LearnConfig:
-    """Like the settings of a run, with a section `learn` beside them."""
+    """Composes the settings of a run and a `learn` section."""
     learn: Tree = {}
     for layer in layers:
         section = layer.get("learn", {})
@@ -127,7 +127,7 @@ def compose_learning(*layers: Mapping[str, Any]) -> LearnConfig:
 
 
 def normalized(config: LearnConfig) -> LearnConfig:
-    """Settings that mean the same from any folder; no policy plays a part while one is learned."""
+    """Makes paths absolute and resets the policy, which has no effect on policy training."""
     kind, learn = config.learn.source.partition(":")[0], config.learn
     if kind == "dataset":
         name = with_absolute_paths(config.on_source).data.name
@@ -138,11 +138,11 @@ def normalized(config: LearnConfig) -> LearnConfig:
 
 
 def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
-    """One line for the first thing wrong."""
+    """Validates a `learn` section. The first error becomes one line."""
     return read_section(LearnSettings, "learn", tree)
 
 
 def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey:
-    """The task of a run: shared by all runs of that task, or the run's own where nothing is shared."""
+    """Returns the key of a run's task: shared by all runs of the task, or the run's own if nothing is shared."""
     alone = learn.fresh_init or not learn.share
     return TaskKey(number, learn.fidelity_of(epoch), run if alone else "", learn.fresh_init)

@@ -1,4 +1,4 @@
-"""Pseudo tasks as a Gymnasium environment: one episode is one run, one step is one phase, both levels in one action."""
+"""Pseudo tasks as a Gymnasium environment: an episode is one run, a step is one phase, an action sets both levels."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,13 +24,11 @@ from remem.rl.snapshot_cache import MemorySnapshotCache
 from remem.runs.trees import Tree, merged, nested
 
 Observation = NDArray[np.float32]
-# New to old classes: at most 1 where phase 0 is the largest, but a target may begin small. Checkers dislike infinity.
-HIGHEST_RATIO = np.finfo(np.float32).max
 
 
-USED = ("source", "phases", "short_share")  # of the section `learn`; the agent's library replaces the others
-# Beneath all other settings: an episode in about a second. Pseudo tasks of six digits have three phases after phase 0,
-# and under this budget every old share is feasible and none is free.
+USED = ("source", "phases", "short_share")  # of the section `learn`; the agent's library replaces the rest
+# Defaults for episodes of about a second. Pseudo tasks of six digits have three phases after phase 0. With this budget,
+# every old share is feasible, and each one is a trade-off.
 QUICK: dict[str, Tree] = {
     "digits": {
         "scenario": {"base_classes": 6},
@@ -43,12 +41,12 @@ QUICK: dict[str, Tree] = {
 
 
 class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
-    """Observations are s_i, rewards r_i; an action has the position of each component's value in its grid.
+    """Observations are s_i, rewards are r_i. Each action component is an index into the grid of its values.
 
-    `source` says what an agent learns on here, as in `policy.json`.
+    `source` describes the data that an agent is trained on, as in `policy.json`.
     """
 
-    # The base class declares a plain dict; Gymnasium asks for a frame rate even of text.
+    # The base class declares a plain dict. Gymnasium requires a frame rate even for text.
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
 
     def __init__(
@@ -64,7 +62,7 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
             raise InputError(f"pool: {pool} tasks given; expected at least 1")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"render_mode: {render_mode!r} given; expected 'ansi' or None")
-        self.observation_space = Box(np.zeros(2, np.float32), np.array([HIGHEST_RATIO, 1], np.float32))
+        self.observation_space = Box(np.zeros(len(State.highest), np.float32), np.array(State.highest, np.float32))
         self.action_space = MultiDiscrete([len(values) for values in Action.grid()])
         self.render_mode = render_mode
         self.source = source
@@ -79,7 +77,7 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """The end of phase 0 of a task: drawn from the pool, or the one that `options={"task": k}` names."""
+        """Returns the state after phase 0 of a task: drawn from the pool, or given as `options={"task": k}`."""
         super().reset(seed=seed)
         number = self._number((options or {}).get("task"))
         task = self._tasks(number)
@@ -90,7 +88,7 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         return self._observation(), {"task": number, "reward_phase0": reward, **self._facts()}
 
     def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """One phase: each component becomes the nearest value that can be reached, as in `AgentPolicy`."""
+        """Trains one phase. Each component becomes the nearest reachable value, as in `AgentPolicy`."""
         if self._task is None or self._allocator is None or len(self._path) == self._task.length:
             raise ResetNeeded("there is no phase to decide; call reset() first")
         if not self.action_space.contains(action):
@@ -111,11 +109,11 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         return self._observation(), reward, len(path) == task.length, False, info
 
     def render(self) -> str | None:
-        """The episode so far, one line per phase."""
+        """Returns the episode so far, one line per phase."""
         return None if self.render_mode is None else "\n".join(self._lines)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """`info["action_mask"]`, under the name by which maskable agents of sb3-contrib ask for it."""
+        """Returns `info["action_mask"]`, under the method name that maskable agents of sb3-contrib expect."""
         return action_mask(self._state())
 
     def _number(self, wanted: object) -> int:
@@ -126,14 +124,14 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         return int(wanted)
 
     def _train(self, task: Task, path: ActionPath) -> float:
-        """r_i after a path; what is known is not trained again."""
-        # Agents often act without gradients; the method that is trained here needs them.
+        """Returns r_i after a path. Known rewards are not trained again."""
+        # Agents often disable gradients; training the method needs them.
         with torch.inference_mode(False), torch.enable_grad():
             [rewards] = self._rewards.of([(task.key, path)])
         return rewards[-1]
 
     def _state(self) -> State:
-        """The state before the next phase; after phase N nothing arrives, and nothing can be chosen."""
+        """Returns the state before the next phase. After phase N no data arrive and no action is possible."""
         if self._task is None or self._allocator is None:
             raise ResetNeeded("there is no task yet; call reset() first")
         if len(self._path) == self._task.length:
@@ -150,7 +148,7 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
 
 
 def action_mask(state: State) -> NDArray[np.bool_]:
-    """Which values of each component can be chosen, one component after another; at least one of each."""
+    """Returns the mask of possible values of each component, concatenated. Each component has at least one."""
     masks = []
     for values, allowed in zip(Action.grid(), state.choices(), strict=True):
         possible = {max(value, values[0]) for value in allowed}  # before phase 1 the old share is 0, below the grid
@@ -159,7 +157,7 @@ def action_mask(state: State) -> NDArray[np.bool_]:
 
 
 class EnvOptions(TypedDict, total=False):
-    """Keyword arguments of `gymnasium.make("remem/PseudoCIL-v0", ...)`, and their defaults."""
+    """Keyword arguments of `gymnasium.make("remem/PseudoCIL-v0", ...)`, with their defaults."""
 
     dataset: str  # digits
     phases: int  # 3, of the target
@@ -174,9 +172,9 @@ class EnvOptions(TypedDict, total=False):
 def make_pseudo_cil(
     *, render_mode: str | None = None, memory_gigabytes: float = 1.0, **options: Unpack[EnvOptions]
 ) -> PseudoCIL:
-    """The environment over pseudo tasks of a target.
+    """Creates the environment over pseudo tasks of a target.
 
-    Snapshots of episodes take at most `memory_gigabytes`; those that are dropped are trained again when needed.
+    Snapshots of episodes use at most `memory_gigabytes`. Evicted ones are trained again when needed.
     """
     if unknown := sorted(options.keys() - EnvOptions.__annotations__.keys()):
         known = ", ".join((*EnvOptions.__annotations__, "render_mode", "memory_gigabytes"))

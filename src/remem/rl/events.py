@@ -1,4 +1,4 @@
-"""Events of policy learning."""
+"""Events of policy training."""
 
 from dataclasses import dataclass
 
@@ -17,31 +17,31 @@ class TaskSummary:
 
 @dataclass(frozen=True)
 class LearningStarted(Event, kind="learning"):
-    """What is going to be learned."""
+    """Policy training starts."""
 
     name: str  # of the policy
     oracle: bool
     source: str  # phase0, target or dataset
     data: str
     classes: int
-    tasks: tuple[TaskSummary, ...]  # one for every number of phases
+    tasks: tuple[TaskSummary, ...]  # one per number of phases
     epochs: int
     done: int  # epochs complete before this session
 
 
 @dataclass(frozen=True)
 class NodesTrained(Event, kind="nodes"):
-    """Progress inside an epoch."""
+    """Progress within an epoch."""
 
     epoch: int
     share: float  # of the epoch's nodes
-    left: float | None  # seconds, a guess
-    trained: int  # phases in this session
+    left: float | None  # estimated seconds
+    trained: int  # phases trained in this session
 
 
 @dataclass(frozen=True)
 class PolicyUpdated(Event, kind="policy"):
-    """The end of an epoch."""
+    """An epoch is complete."""
 
     epoch: int  # from 1
     epochs: int

@@ -1,4 +1,4 @@
-"""The job kind of policy learning: one node of a prefix tree, trained in a worker."""
+"""The job kind of policy training: one node of a prefix tree."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,7 +17,7 @@ from remem.types import Json
 
 @job_kind("node")
 def train_node(payload: Mapping[str, Any], emit: Emit) -> Json:
-    """Trains one node in a worker, and whatever ancestors it needs."""
+    """Trains one node, and any ancestors that it needs."""
     tasks = _tasks(payload["config"], payload["snapshots"])
     before = tasks.trained
     path = tuple(map(Action.from_key, payload["path"]))
@@ -28,6 +28,6 @@ def train_node(payload: Mapping[str, Any], emit: Emit) -> Json:
 
 @lru_cache(maxsize=1)
 def _tasks(config: str, snapshots: str) -> PseudoTasks:
-    """Data and tasks of one learning, kept from job to job."""
+    """Returns the data and tasks of one policy training, cached between jobs."""
     learning = LearnConfig.model_validate_json(config)
     return PseudoTasks(learning, DiskSnapshotCache(Path(snapshots), int(learning.learn.disk_gigabytes * 1e9)))

@@ -1,4 +1,4 @@
-"""A policy learned in a folder: resumable after every node, a policy folder at the end."""
+"""Policy training in a folder, resumable after every node. A complete folder is a policy folder."""
 
 import time
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ CHECKPOINT, POLICY, SNAPSHOTS = "checkpoint.safetensors", "policy.json", "snapsh
 
 
 def _migrate(document: Json) -> Json:
-    """`learning.json` of format 1."""
+    """Migrates a `learning.json` of format 1."""
     settings = {"target": current_names(document["target"]), **current_names({"learn": document["learn"]})}
     return {"format": 2, "settings": settings, "fingerprints": {"data": str(document["data_fingerprint"])}}
 
@@ -44,21 +44,21 @@ LEARNING = WorkKind("learning", "learning.json", {1: _migrate})
 
 
 def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool | None = None) -> Learned:
-    """Begins or resumes this very learning or, where it is complete, reads its policy; the policy is saved to `out`.
+    """Starts or resumes this policy training or, if it is complete, loads its policy. Saves the policy to `out`.
 
-    Without a pool everything is trained in this process, one node after another.
+    Without a pool, nodes are trained one by one in this process.
     """
     config = normalized(config)
     tasks = PseudoTasks(config, DiskSnapshotCache(out / SNAPSHOTS, int(config.learn.disk_gigabytes * 1e9)))
     folder = WorkDir(out, LEARNING)
     if not folder.exists:
         folder.require_free()
-        check_learning(config, tasks)  # a mistake leaves nothing behind
+        check_learning(config, tasks)  # before anything is written
     with folder.claim():
         _begin_or_check(config, tasks, folder)
         if (out / POLICY).exists():
             return load_policy(out)
-        limit_threads(config.target.train.threads)  # updates of the policy, too, do not depend on who trains the nodes
+        limit_threads(config.target.train.threads)  # policy updates must not depend on the pool
         session = Session(config, tasks, out, emit, pool)
         session.start()
         if config.learn.crossval_fixed:
@@ -74,7 +74,7 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
 
 
 class Session:
-    """One learning in this process: the trainer, its checkpoint after every epoch, and what is reported."""
+    """Policy training in this process: the trainer, its checkpoint after every epoch, and progress events."""
 
     def __init__(self, config: LearnConfig, tasks: PseudoTasks, out: Path, emit: Emit, pool: WorkerPool | None) -> None:
         self._config, self._tasks, self._out = config, tasks, out
@@ -88,7 +88,7 @@ class Session:
         self._time = TimeLeft(config.learn.all_epochs)
 
     def start(self) -> None:
-        """Takes over the epochs that are complete, and says what will be learned."""
+        """Restores the completed epochs and emits the size of the training."""
         path, trainer = self._out / CHECKPOINT, self.trainer
         if path.exists():
             snapshot = load_snapshot(path)
@@ -98,13 +98,13 @@ class Session:
             except (KeyError, ValueError, RuntimeError, TypeError) as error:
                 raise DamagedFileError(f"{path}: not the checkpoint of this learning ({error})") from error
         done = len(trainer.mean_rewards)
-        # An epoch that was logged just before a stop, and not yet saved, is logged again.
+        # An epoch that was logged but not saved before a stop is logged again.
         self._log.trim(lambda entry: isinstance(entry.get("epoch"), int) and entry["epoch"] <= done)
         self._emit(started(self._config, self._tasks, done=done))
         self._time.begin(done)
 
     def train(self) -> None:
-        """All epochs that are left."""
+        """Trains the remaining epochs."""
         for epoch in self.trainer.train():
             event = self._event(epoch)
             self._log(event)
@@ -141,7 +141,7 @@ class Session:
 
 @dataclass
 class TimeLeft:
-    """Seconds left, extrapolated from this session. Later epochs find more rewards cached, so the guess is high."""
+    """Extrapolates the remaining seconds. Too high: later epochs find more rewards in the cache."""
 
     epochs: int
     began: float = 0.0
@@ -156,7 +156,7 @@ class TimeLeft:
 
 
 def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:
-    """Raises for anything wrong with a learning, before anything is trained."""
+    """Raises if settings or data are invalid, before anything is trained."""
     tasks.check()
     full = (tasks.task(TaskKey(number, "full")) for number in range(config.learn.pool))
     if config.learn.crossval_fixed and not fixed_paths(list(full)):
@@ -164,15 +164,13 @@ def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:
 
 
 def read_learning(out: Path, root: Path | None = None) -> tuple[LearnConfig, str]:
-    """The settings and the data fingerprint that a folder's learning began with; `root` is where the data are now."""
+    """Returns the settings and the data fingerprint of a training folder. `root` replaces the stored data root."""
     begun = WorkDir(out, LEARNING).read()
     try:
         target = validate(begun.settings["target"])
         learn = read_learn_settings(begun.settings["learn"])
     except (InputError, KeyError, TypeError) as error:
-        raise DamagedFileError(
-            f"{out / LEARNING.settings_file}: not the settings of a policy's learning ({error})"
-        ) from error
+        raise DamagedFileError(f"{out / LEARNING.settings_file}: not the settings of a learning ({error})") from error
     if root is not None:
         target = target.model_copy(update={"data": target.data.model_copy(update={"root": root})})
     return LearnConfig(target=target, learn=learn), begun.fingerprints.get("data", "")

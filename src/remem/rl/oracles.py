@@ -1,4 +1,4 @@
-"""Cross-validated fixed shares: the best one on pseudo tasks is an honest choice, on the target it is an oracle."""
+"""Cross-validation of fixed shares. The best share on pseudo tasks is a valid choice; on the target it is an oracle."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -12,12 +12,12 @@ from remem.rl.prefix_tree import RewardCache
 
 
 def fixed_paths(tasks: Sequence[Task]) -> dict[int, list[ActionPath]]:
-    """The path of every fixed share, in tenths, through each task.
+    """Returns the path of every fixed share, in tenths, through each task.
 
-    Where a share is not feasible the nearest one is taken, as in any run; a share that is feasible in no phase of any
-    task would always be another one, and is left out.
+    An infeasible share becomes the nearest feasible one, as in any run. A share that is feasible in no phase of any
+    task is left out, since it would always become another one.
     """
-    any_path = Fixed(EVEN).act  # which shares are feasible depends on no earlier action
+    any_path = Fixed(EVEN).act  # feasibility does not depend on earlier actions
     steps = [step for task in tasks for step in follow(task.budget, task.phases, any_path)]
     somewhere = {tenths for step in steps for tenths in step.state.feasible}
     shares = (tenths for tenths in TENTHS if tenths in somewhere)
@@ -25,7 +25,7 @@ def fixed_paths(tasks: Sequence[Task]) -> dict[int, list[ActionPath]]:
 
 
 def best_fixed(rewards: Mapping[int, Sequence[float]]) -> int:
-    """The share with the highest mean total reward over tasks; ties to the one nearest to 0.5, then to the lower."""
+    """Returns the share with the highest mean total reward. Ties go to the share nearest to 0.5, then to the lower."""
     means = {tenths: fmean(totals) for tenths, totals in rewards.items()}
     return max(means, key=lambda tenths: (means[tenths], -abs(tenths - EVEN), -tenths))
 
@@ -33,7 +33,7 @@ def best_fixed(rewards: Mapping[int, Sequence[float]]) -> int:
 def compare_fixed(
     learn: LearnSettings, tasks: TaskSource, rewards: RewardCache
 ) -> tuple[Fixed, list[dict[str, float]]]:
-    """Every fixed share on every task of the pool: the best one, and what each of them got."""
+    """Runs every fixed share on every task of the pool. Returns the best share and the results of all."""
     numbers = range(learn.pool)
     paths = fixed_paths([tasks.path_task(task_key(learn, number, 0, "")) for number in numbers])
     runs = [

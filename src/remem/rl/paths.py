@@ -1,4 +1,4 @@
-"""Action paths through a task. The states a path visits are arithmetic, so paths are sampled before any training."""
+"""Action paths through a task. Their states depend on counts only, so paths are sampled before any training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from remem.policies.rmm import Choice, TwoLevelPolicy
 
 ActionPath = tuple[Action, ...]  # canonical actions of phases 1, 2, ...
 Fidelity = Literal["full", "short", "features"]
-Reward = Literal["accuracy", "accuracy_cnn"]  # of the method's own readout, or of the learned head
+Reward = Literal["accuracy", "accuracy_cnn"]  # of the method's own readout, or of the trained head
 
 
 @dataclass(frozen=True)
 class TaskKey:
-    """Which task: its number, how costly its runs are, and which run it belongs to where runs share nothing."""
+    """Identifies a task by its number and fidelity, and by its run if runs share nothing."""
 
     number: int
     fidelity: Fidelity
     run: str = ""
-    fresh: bool = False  # whether such a run has random streams of its own, too
+    fresh: bool = False  # whether such a run also has its own random streams
 
     @property
     def stream(self) -> str:
-        """All fidelities of a task have the same class order, the same validation samples and the same draws."""
+        """Name of the random streams: all fidelities share class order, validation samples and draws."""
         return f"pseudo {self.number}" + (f" {self.run}" if self.fresh else "")
 
 
@@ -37,7 +37,7 @@ Node = tuple[TaskKey, ActionPath]  # a task and the actions of phases 1..i; () i
 
 @dataclass(frozen=True)
 class Task:
-    """A pseudo task at one fidelity: what arrives when, under which budget."""
+    """A pseudo task at one fidelity: its phases and its budget."""
 
     key: TaskKey
     scenario: Scenario
@@ -46,7 +46,7 @@ class Task:
 
     @property
     def length(self) -> int:
-        """N: the phases in which something is decided."""
+        """N, the number of phases with a decision."""
         return len(self.scenario.phases) - 1
 
     @property
@@ -56,20 +56,20 @@ class Task:
 
 
 class TaskSource(Protocol):
-    """Where tasks come from, as far as paths are concerned."""
+    """Provides tasks for sampling paths."""
 
     def path_task(self, key: TaskKey) -> Task: ...
 
 
 def follow_path(task: Task, act: Callable[[State], Action]) -> ActionPath:
-    """The path that a policy takes through a task."""
+    """Returns the path of a policy through a task."""
     return tuple(canonical(step.state, step.action) for step in follow(task.budget, task.phases, act))
 
 
 def sample_path(
     task: Task, policy: TwoLevelPolicy, rng: np.random.Generator | None
 ) -> tuple[ActionPath, tuple[Choice, ...]]:
-    """A path sampled from a policy (Algorithm 1, lines 11-14), or without `rng` its most probable one."""
+    """Samples a path from a policy (Algorithm 1, lines 11-14). Without `rng`, returns its most probable path."""
     choices: list[Choice] = []
 
     def act(state: State) -> Action:

@@ -1,4 +1,4 @@
-"""Nodes of the prefix tree trained by a worker pool: no node goes to two workers, and a child follows its parent."""
+"""Trains nodes of the prefix tree in a worker pool: each node once, children after their parents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -10,11 +10,11 @@ from remem.parallel.pool import WorkerPool
 from remem.rl.config import LearnConfig
 from remem.rl.paths import Node
 
-NODE = "remem.rl.jobs:node"  # what a worker does with it
+NODE = "remem.rl.jobs:node"  # the job kind
 
 
 class PooledTraining:
-    """Trains nodes in a pool; the snapshots that they start from are in a folder that all workers see."""
+    """Trains nodes in a pool. Workers share snapshots through a folder."""
 
     def __init__(self, pool: WorkerPool, config: LearnConfig, snapshots: Path) -> None:
         self._pool = pool
@@ -24,7 +24,7 @@ class PooledTraining:
         self.trained = 0  # phases
 
     def train_nodes(self, nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
-        """Rewards as they come in; a node waits for its nearest ancestor, whose snapshot it starts from."""
+        """Yields rewards as they arrive. A node waits for its nearest ancestor, from whose snapshot it starts."""
         by_name = {name_of(node): node for node in nodes}
         for job, answer in self._pool.run([self._job(node, by_name) for node in nodes]):
             self.trained += answer["trained"]
@@ -41,7 +41,7 @@ class PooledTraining:
 
 
 def name_of(node: Node) -> str:
-    """A node in messages."""
+    """Returns the name of a node in messages."""
     key, path = node
     run = f" {key.run}" if key.run else ""
     return f"task {key.number} {key.fidelity}{run}, path {[action.key() for action in path]}"

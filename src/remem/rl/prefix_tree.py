@@ -1,4 +1,4 @@
-"""Shared prefixes: the runs of a task form a tree of episodes, and no node of the tree is trained twice."""
+"""Shared prefixes: the runs of a task form a tree of episodes, and each node is trained only once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -16,15 +16,15 @@ class PrefixTrainer:
         self._cache = cache
         self._at: Node | None = None
         self._episode: Episode | None = None
-        self.trained = 0  # phases, repeated ones included
+        self.trained = 0  # phases, including repeated ones
 
     def train(self, task: Task, path: ActionPath) -> dict[ActionPath, float]:
-        """The reward of the path's last phase, and of every ancestor that had to be trained for it."""
+        """Returns the rewards of the path's last phase and of every ancestor that had to be trained."""
         start = self._restore_nearest(task, path)
         return {path[:depth]: self._advance(task, path[:depth]) for depth in range(start + 1, len(path) + 1)}
 
     def snapshot(self, task: Task, path: ActionPath) -> Snapshot:
-        """The episode after a path, trained if it is not cached."""
+        """Returns the snapshot after a path, and trains it if it is not cached."""
         found = self._cache.find((task.key, path))
         if found is None:
             self.train(task, path)
@@ -33,7 +33,7 @@ class PrefixTrainer:
         return found
 
     def _restore_nearest(self, task: Task, path: ActionPath) -> int:
-        """Restores the deepest cached ancestor; its depth, or -1 for an episode before phase 0."""
+        """Restores the deepest cached ancestor and returns its depth, or -1 for a new episode."""
         parent = path[:-1]
         if path and self._at == (task.key, parent):
             return len(parent)
@@ -47,7 +47,7 @@ class PrefixTrainer:
         return -1
 
     def _advance(self, task: Task, path: ActionPath) -> float:
-        """Algorithm 1, lines 12-19, for the last action of the path."""
+        """Trains and evaluates the last phase of the path: Algorithm 1, lines 12-19. Returns the reward."""
         episode, phase = self._episode, task.scenario.phases[len(path)]
         assert episode is not None
         self._at = None  # an interrupted phase leaves an episode that must not be used again
@@ -60,25 +60,25 @@ class PrefixTrainer:
         return reward
 
 
-TrainNodes = Callable[[Sequence[Node]], Iterator[tuple[Node, float]]]  # nodes in, parents first; rewards out
+TrainNodes = Callable[[Sequence[Node]], Iterator[tuple[Node, float]]]  # takes nodes, parents first; yields rewards
 
 
 class RewardCache:
-    """The rewards of all nodes so far. They are kept for good; `train_nodes` is asked for those that are missing."""
+    """The rewards of all trained nodes, never evicted. `train_nodes` trains the missing ones."""
 
     def __init__(self, train_nodes: TrainNodes, known: Mapping[Node, float] | None = None) -> None:
         self._train_nodes = train_nodes
         self.known: dict[Node, float] = dict(known or {})
 
     def of(self, runs: Sequence[Node]) -> list[tuple[float, ...]]:
-        """For every run, given as a task and a whole path, the rewards of phases 0..N."""
+        """Returns the rewards of phases 0..N of every run, given as a task and a full path."""
         for node, reward in self._train_nodes(missing(runs, self.known)):
             self.known[node] = reward
         return [tuple(self.known[key, path[:depth]] for depth in range(len(path) + 1)) for key, path in runs]
 
 
 def missing(runs: Iterable[Node], known: Mapping[Node, float]) -> list[Node]:
-    """Unknown nodes, once each, task by task and depth first: an order that restores few snapshots."""
+    """Returns the unknown nodes, each once, by task and depth first, so that few snapshots are restored."""
     paths: dict[TaskKey, set[ActionPath]] = {}
     for key, path in runs:
         prefixes = (path[:depth] for depth in range(len(path) + 1))
@@ -87,7 +87,7 @@ def missing(runs: Iterable[Node], known: Mapping[Node, float]) -> list[Node]:
 
 
 def one_by_one(train: Callable[[TaskKey, ActionPath], Mapping[ActionPath, float]]) -> TrainNodes:
-    """Trains nodes one after another in this process; `train` also returns the ancestors that it had to train."""
+    """Trains nodes one by one in this process. `train` also returns the ancestors that it had to train."""
 
     def train_nodes(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         done: set[Node] = set()

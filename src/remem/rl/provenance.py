@@ -1,4 +1,4 @@
-"""What a learning is, in plain numbers, and where its policy comes from: no path of the machine in either."""
+"""The size of a policy training, and the provenance of its policy. Neither contains the machine's paths."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ SUFFIX = {"phase0": "", "target": "-upper-bound", "dataset": "-transferred"}
 
 
 def started(config: LearnConfig, tasks: "PseudoTasks", *, done: int) -> LearningStarted:
-    """What is going to be learned, in plain numbers."""
+    """Returns the event with the size of the training."""
     learn = config.learn
     examples = [tasks.task(TaskKey(number, "full")) for number in range(len(learn.phases or (0,)))]
     summaries = (
@@ -37,7 +37,7 @@ def started(config: LearnConfig, tasks: "PseudoTasks", *, done: int) -> Learning
 
 
 def policy_name(learn: LearnSettings) -> str:
-    """What a policy is called, by what it is (protocol 3)."""
+    """Returns the name of a policy of this kind (protocol 3)."""
     if learn.crossval_fixed:
         return "crossval-fixed"
     kind = learn.source.partition(":")[0]
@@ -45,7 +45,7 @@ def policy_name(learn: LearnSettings) -> str:
 
 
 def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]) -> Json:
-    """Where a policy comes from, for its file; no path of this machine."""
+    """Returns the provenance for the policy's file, without the machine's paths."""
     target, learn = config.target.public(), config.learn.model_dump(mode="json")
     kind = config.learn.source.partition(":")[0]
     data = config.on_source.public()["data"]["name"]

@@ -1,4 +1,4 @@
-"""Pseudo tasks (protocol 4): Algorithm 1, line 6. The same number gives the same task in any process."""
+"""Pseudo tasks (protocol 4): Algorithm 1, line 6. A number gives the same task in every process."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -34,11 +34,11 @@ from remem.seeding import Streams
 from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Phase, Samples
 
-KEPT = 64  # tasks in memory; others are built again when they are needed
+KEPT = 64  # tasks kept in memory; others are rebuilt when needed
 
 
 class PseudoTasks:
-    """The tasks of one learning and their episodes. The test set is sealed before anything else happens."""
+    """The tasks of one policy training and their episodes. The test set is sealed from the start."""
 
     def __init__(self, config: LearnConfig, cache: SnapshotCache) -> None:
         self._config = config
@@ -49,12 +49,12 @@ class PseudoTasks:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The data set that tasks are cut from, its test split sealed."""
+        """The data set of the tasks, with its test split sealed."""
         return sealed(load_dataset(self._config.on_source.data))
 
     @cached_property
     def classes(self) -> tuple[int, ...]:
-        """The labels that tasks consist of, in the target's class order."""
+        """The labels that tasks are made of, in the target's class order."""
         target, source = self._config.target, self._config.learn.source
         count = len(self.dataset.class_names)
         if source.startswith("dataset:"):
@@ -64,7 +64,7 @@ class PseudoTasks:
         return order if source == "target" else order[: sizes[0]]
 
     def check(self) -> None:
-        """Raises for anything wrong with settings or data, before anything is trained."""
+        """Raises if settings or data are invalid, before anything is trained."""
         target, learn = self._config.target, self._config.learn
         if target.train.devices > 1:
             devices = target.train.devices
@@ -83,7 +83,7 @@ class PseudoTasks:
         return self._trainer.trained
 
     def train(self, key: TaskKey, path: ActionPath) -> dict[ActionPath, float]:
-        """The rewards of a path's last phase and of all phases that had to be trained for it."""
+        """Returns the rewards of the path's last phase and of all phases that had to be trained for it."""
         return self._trainer.train(self.task(key), path)
 
     def task(self, key: TaskKey) -> Task:
@@ -94,7 +94,7 @@ class PseudoTasks:
         return self._tasks[key]
 
     def path_task(self, key: TaskKey) -> Task:
-        """The task as far as paths are concerned: its states are known before its features are."""
+        """Returns the task for sampling paths. Its states are known before its features are computed."""
         if key.fidelity != "features":
             return self.task(key)
         return replace(self.task(replace(key, fidelity="full")), key=key)
@@ -108,7 +108,7 @@ class PseudoTasks:
 
     def _full(self, key: TaskKey) -> Task:
         config, learn = self._config.target, self._config.learn
-        # Class order and validation samples belong to the task, even where its runs share nothing else.
+        # Class order and validation samples belong to the task, even if its runs share nothing else.
         streams = Streams(config.seed, f"pseudo {key.number}")
         phases = config.scenario.phases if learn.phases is None else learn.phases[key.number % len(learn.phases)]
         base = config.scenario.base_classes if learn.source == "target" else None
@@ -127,12 +127,12 @@ class PseudoTasks:
         own = {"policy": "static", "policy_sha256": None, "sample_actions": False, "scenario": scenario.settings}
         prepared = prepare(config.model_copy(update=own), scenario=scenario)
         self._prepared[key] = prepared
-        # Class means of frozen features hardly depend on what is kept; the trained head tells paths apart.
+        # Class means of frozen features hardly depend on the exemplars. The trained head separates paths better.
         reward: Reward = "accuracy_cnn" if key.fidelity == "features" else "accuracy"
         return Task(key, scenario, prepared.budget, reward)
 
     def _memory(self, scenario: Scenario) -> MemorySettings:
-        """M and E in proportion to the training samples; another data set has its own M and E."""
+        """Scales M and E by the share of training samples. Another data set has its own M and E."""
         memory = self._config.target.memory
         if self._config.learn.source.startswith("dataset:"):
             return memory.model_copy(update={"budget": None, "exemplars": None})
@@ -145,9 +145,9 @@ class PseudoTasks:
         return memory.model_copy(update={name: self._in_proportion(n, scenario) for name, n in scaled.items()})
 
     def _batches_in_proportion(self, train: TrainSettings, scenario: Scenario) -> TrainSettings:
-        """Batches in proportion to the task, so that a phase has as many steps as on the target.
+        """Scales the batch size with the task, so that a phase has as many steps as on the target.
 
-        With fewer steps a head stays closer to its latest classes, and paths are ranked differently than on the target
+        After fewer steps, the head favours the latest classes more, and paths rank differently than on the target
         (docs/reports/policy-learning.md).
         """
         if not self._config.learn.scale_batch or self._config.learn.source.startswith("dataset:"):
@@ -155,13 +155,13 @@ class PseudoTasks:
         return train.model_copy(update={"batch_size": max(SMALLEST, self._in_proportion(train.batch_size, scenario))})
 
     def _in_proportion(self, number: int, scenario: Scenario) -> int:
-        """Times the task's share of all training samples, rounded, at least 1."""
+        """Scales a number by the task's share of all training samples, rounded, at least 1."""
         target = training_rows(self.dataset, range(len(self.dataset.class_names)))
         here = sum(phase.arriving for phase in scenario.phases)
         return max(1, (2 * number * here + target) // (2 * target))
 
     def _target_facts(self) -> list[PhaseFacts]:
-        """Classes and training samples of the target's phases, counted without its test set."""
+        """Counts classes and training samples of the target's phases, without reading its test set."""
         division, count = self._config.target.scenario, len(self.dataset.class_names)
         order = class_order(division.order, self.dataset.name, count)
         facts, start = [], 0
@@ -171,7 +171,7 @@ class PseudoTasks:
         return facts
 
     def _features(self, key: TaskKey) -> Task:
-        """The same task with every sample replaced by its features under the model of the full task's phase 0."""
+        """Returns the task with every sample replaced by its features after phase 0 of the full task."""
         whole = self.task(replace(key, fidelity="full"))
         scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()))
         config = self._prepared[whole.key].config
@@ -188,7 +188,7 @@ class PseudoTasks:
 
 
 def steps_per_epoch(task: Task, batch: int) -> int:
-    """Steps of an epoch in the phase that holds most samples."""
+    """Returns the steps per epoch in the phase that holds the most samples."""
     held, old = 1, 0
     for phase in task.scenario.phases:
         held = max(held, task.budget.total(old, phase.arriving) if phase.index else 0)
@@ -197,12 +197,12 @@ def steps_per_epoch(task: Task, batch: int) -> int:
 
 
 def shortened(train: TrainSettings, share: float) -> TrainSettings:
-    """The same schedule in fewer epochs. Phase 0 keeps its epochs, since all runs of a task share it."""
+    """Shortens the schedule after phase 0. Phase 0 keeps its epochs, since all runs of a task share it."""
     return train.model_copy(update={"epochs_later": max(1, round(train.epochs_of(1) * share))})
 
 
 def featured(scenario: Scenario, episode: Episode, snapshot: Snapshot) -> Scenario:
-    """Frozen features instead of samples. Rows are renumbered, since only those of the task are described."""
+    """Replaces samples by frozen features. Rows are renumbered, since only those of the task have features."""
     episode.restore(snapshot)
     parts = [rows for phase in scenario.phases for rows in (*phase.train.values(), phase.eval_samples.rows)]
     rows = np.unique(np.concatenate(parts))
@@ -215,7 +215,7 @@ def featured(scenario: Scenario, episode: Episode, snapshot: Snapshot) -> Scenar
         bank=bank,
         eval_bank=bank,
         phases=tuple(_renumbered(phase, rows) for phase in scenario.phases),
-        # Features are used as they are: the network's normalisation is given on the scale of images.
+        # No normalisation of features: `network_builder` multiplies mean and std by 255.
         preprocessing=Preprocessing(mean=(0.0,) * width, std=(1 / 255,) * width, augment="none", flip=False),
         fingerprint=bank.fingerprint,
     )
@@ -228,7 +228,7 @@ def _renumbered(phase: Phase, rows: IntArray) -> Phase:
 
 
 def core_settings(config: RunConfig) -> MethodSettings:
-    """The method for frozen features: two branches and refined exemplars have nothing to work on there."""
+    """Returns the method's settings for frozen features, without two branches and refined exemplars."""
     method = config.method
     core = METHODS[method.name].core
     if core is None:

@@ -1,4 +1,4 @@
-"""REINFORCE for the two-level policy: Eq. 5 and 6, Algorithm 1 lines 20-22. Knows no data, no model and no episode."""
+"""REINFORCE for the two-level policy: Eq. 5 and 6, Algorithm 1, lines 20-22. Uses no data, model or episode."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ReinforceSettings(Settings):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a task: what was chosen in phases 1..N, and the rewards of phases 0..N."""
+    """One run of a task: the choices of phases 1..N, and the rewards of phases 0..N."""
 
     task: str
     choices: tuple[Choice, ...]
@@ -37,14 +37,14 @@ class Run:
 
     @property
     def total(self) -> float:
-        """R: the sum of all rewards, not discounted."""
+        """R, the undiscounted sum of all rewards."""
         return sum(self.rewards)
 
 
 class MovingAverage:
-    """b of the paper: the moving average of earlier rewards; it starts at the first epoch's mean.
+    """The paper's baseline b: a moving average of earlier rewards, initialised with the first epoch's mean.
 
-    Sums over different numbers of phases do not compare, so each N has an average of its own.
+    Sums over different numbers of phases are not comparable, so each N has its own average.
     """
 
     def __init__(self, decay: float) -> None:
@@ -58,7 +58,7 @@ class MovingAverage:
         return [self.values[len(run.rewards)] for run in runs]
 
     def update(self, runs: Sequence[Run]) -> None:
-        """After the epoch, in run order (protocol 4)."""
+        """Updates the averages after an epoch, in run order (protocol 4)."""
         for run in runs:
             value = self.values.get(len(run.rewards))
             if value is not None:
@@ -66,7 +66,7 @@ class MovingAverage:
 
 
 def leave_one_out(runs: Sequence[Run]) -> list[float]:
-    """For each run the mean reward of the other runs of its task; a task's only run is compared with itself."""
+    """Returns the mean reward of the other runs of the same task, for each run. A single run is its own baseline."""
     baselines = []
     for run in runs:
         others = [other.total for other in runs if other.task == run.task and other is not run]
@@ -75,7 +75,7 @@ def leave_one_out(runs: Sequence[Run]) -> list[float]:
 
 
 def objective(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[float]) -> Tensor:
-    """The mean over runs of (R - b) times the log-probability of the run's actions (Eq. 5); its gradient is Eq. 6."""
+    """Returns the mean over runs of (R - b) log p(actions), whose gradient is Eq. 6 (Eq. 5)."""
     owners = [index for index, run in enumerate(runs) for _ in run.choices]
     log_probs = policy.log_prob([choice for run in runs for choice in run.choices])
     per_run = log_probs.new_zeros(len(runs)).index_add(0, torch.tensor(owners, dtype=torch.int64), log_probs)
@@ -84,15 +84,15 @@ def objective(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[f
 
 
 class Update(NamedTuple):
-    """What one step of the policy shows, for logs and trackers."""
+    """Statistics of one policy update, for logs and trackers."""
 
-    loss: float  # the negative objective, entropy bonus included
-    entropy: float  # mean over the states that were visited, in nats
+    loss: float  # the negative objective, including the entropy bonus
+    entropy: float  # mean over the visited states, in nats
     grad_norm: float
 
 
 class Reinforce:
-    """Updates a policy epoch by epoch (lines 20-22); its state is all that must survive a stop."""
+    """Updates a policy epoch by epoch (lines 20-22). `state()` is everything needed to resume."""
 
     def __init__(self, policy: TwoLevelPolicy, settings: ReinforceSettings) -> None:
         self.policy = policy
@@ -107,7 +107,7 @@ class Reinforce:
         )
 
     def step(self, runs: Sequence[Run]) -> Update:
-        """One epoch's K x Z runs: baseline, gradient, update of both levels (lines 20-22)."""
+        """Updates both levels with the K x Z runs of an epoch (lines 20-22)."""
         settings = self._settings
         baselines = leave_one_out(runs) if settings.baseline == "leave-one-out" else self._average.of(runs)
         gain = objective(self.policy, runs, baselines)
@@ -122,7 +122,7 @@ class Reinforce:
         return Update(loss=-gain.item(), entropy=entropy.item(), grad_norm=torch.stack(norms).norm().item())
 
     def state(self) -> dict[str, Tensor]:
-        """Weights, the optimiser's moments and the moving average, by name."""
+        """Returns weights, optimiser moments and moving averages by name."""
         tensors = {f"policy/{name}": value.detach().clone() for name, value in self.policy.state_dict().items()}
         for place, moments in self._optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{place}/{name}": value.detach().clone() for name, value in moments.items()}
@@ -131,7 +131,7 @@ class Reinforce:
         return tensors
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Takes over what `state()` gave."""
+        """Restores the result of `state()`."""
         weights = {name.removeprefix("policy/"): v for name, v in state.items() if name.startswith("policy/")}
         self.policy.load_state_dict(weights)
         tree = self._optimizer.state_dict()

@@ -1,4 +1,4 @@
-"""Append-only reward log: one line for every trained node, so that nothing is trained twice after a stop."""
+"""Append-only reward log: one line per trained node, so that nothing is trained twice after a stop."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ REWARDS = "rewards.jsonl"
 
 
 class RewardLog:
-    """Rewards by node; a last line that was cut off by a stop is dropped, and its node trained again."""
+    """Rewards by node. An incomplete last line is dropped, and its node is trained again."""
 
     def __init__(self, out: Path) -> None:
         self._path = out / REWARDS
@@ -46,17 +46,17 @@ def _entry(line: str) -> tuple[Node, float]:
     path = tuple(Action.from_key(key) for key in entry["path"])
     reward = float(entry["reward"])
     if not 0 <= reward <= 1:
-        raise ValueError(f"{reward} is no accuracy")
+        raise ValueError(f"{reward} is not an accuracy")
     return (TaskKey(**entry["task"]), path), reward
 
 
 def logged(train_nodes: TrainNodes, log: RewardLog, progress: Callable[[float], None]) -> TrainNodes:
-    """Writes every reward to the log as it comes in; `progress` is told the share of the nodes that are done."""
+    """Logs every reward as it arrives. `progress` is called with the completed share of the nodes."""
 
     def train_and_log(nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
         for done, (node, reward) in enumerate(train_nodes(nodes), start=1):
             log.write(node, reward)
-            progress(min(1.0, done / len(nodes)))  # ancestors that had to be trained again come on top
+            progress(min(1.0, done / len(nodes)))  # ancestors that are trained again count as well
             yield node, reward
 
     return train_and_log

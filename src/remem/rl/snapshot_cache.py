@@ -1,4 +1,4 @@
-"""Snapshots of inner nodes, in memory or on disk, within a size limit. A snapshot that is gone is trained again."""
+"""Caches of inner-node snapshots, in memory or on disk, with a size limit. Evicted snapshots are trained again."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ SUFFIX = ".snapshot"
 
 
 class SnapshotCache(Protocol):
-    """Keeps the episodes of inner nodes until their children are trained."""
+    """Keeps the snapshots of inner nodes for training their children."""
 
     def put(self, node: Node, snapshot: Snapshot) -> None: ...
 
@@ -23,7 +23,7 @@ class SnapshotCache(Protocol):
 
 
 class MemorySnapshotCache:
-    """Snapshots in memory; beyond the limit the least recently used ones are dropped."""
+    """Caches snapshots in memory. Beyond the limit, the least recently used ones are evicted."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
@@ -49,12 +49,12 @@ class MemorySnapshotCache:
 
 
 def size_of(snapshot: Snapshot) -> int:
-    """Bytes of a snapshot's tensors; its facts are small."""
+    """Returns the bytes of a snapshot's tensors; its facts are small."""
     return sum(tensor.nbytes for tensor in snapshot.tensors.values())
 
 
 class DiskSnapshotCache:
-    """One file per node, shared by the workers of a learning; beyond the limit the least recently used ones go."""
+    """Caches one file per node, shared by all workers. Beyond the limit, the least recently used ones are evicted."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class DiskSnapshotCache:
         self._make_room()
 
     def find(self, node: Node) -> Snapshot | None:
-        """None if it was never put, was removed (by another process, at any moment), or is damaged."""
+        """Returns None if the snapshot was never put, was removed (by any process, at any time) or is damaged."""
         path = self._file(node)
         try:
             snapshot = load_snapshot(path)

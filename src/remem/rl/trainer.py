@@ -1,8 +1,8 @@
-"""Policy learning: Algorithm 1 of the paper, lines 3-22, in the paper's order. Folders and resuming are in learn.py.
+"""Policy training: Algorithm 1 of the paper, lines 3-22. Folders and resuming are in learn.py.
 
-Which states a path of actions visits is arithmetic. So the actions of all runs of an epoch are sampled first (lines 11
-and 13); then every phase that no run has trained before is trained (lines 12 and 14-19). Samples and rewards are those
-of the paper's order.
+The states of an action path depend on counts only. Therefore the actions of all runs of an epoch are sampled first
+(lines 11 and 13), then every phase that is not in the reward cache is trained (lines 12 and 14-19). Samples and rewards
+are the same as in the paper's order.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from remem.seeding import Streams
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of policy learning: its K x Z runs, and the update of the policy that followed."""
+    """One epoch of policy training: its K x Z runs and the policy update."""
 
     index: int
     runs: tuple[Run, ...]
@@ -27,7 +27,7 @@ class Epoch:
 
 
 class PolicyTrainer:
-    """Trains a two-level policy; equal seeds sample equal paths, whoever trains the phases."""
+    """Trains a two-level policy. Equal seeds sample equal paths, whichever worker trains the phases."""
 
     def __init__(self, config: LearnConfig, tasks: TaskSource, rewards: RewardCache) -> None:
         self._learn, self._seed = config.learn, config.target.seed
@@ -35,10 +35,10 @@ class PolicyTrainer:
         shape = PolicySettings(hidden=config.learn.hidden, levels=config.learn.levels)
         self.policy = TwoLevelPolicy(shape, seed=self._seed)  # line 3
         self.reinforce = Reinforce(self.policy, config.learn)
-        self.mean_rewards: list[float] = []  # of every epoch that is complete
+        self.mean_rewards: list[float] = []  # one per complete epoch
 
     def train(self) -> Iterator[Epoch]:
-        """Lines 4-22 for all epochs that are left, one at a time."""
+        """Runs lines 4-22 for the remaining epochs, one at a time."""
         learn, streams = self._learn, Streams(self._seed, "policy")
         for epoch in range(len(self.mean_rewards), learn.all_epochs):  # line 4
             nodes, choices = list[Node](), []

@@ -1,1 +1,1 @@
-"""Settings, building, results, checkpoints and runners."""
+"""Runs: settings, construction, execution, checkpoints, results and models."""

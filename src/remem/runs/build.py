@@ -1,4 +1,4 @@
-"""From settings to objects. Everything `auto` is resolved, so that the resolved settings say what really ran."""
+"""Builds a run from its settings. Every `auto` is resolved, so that stored settings describe the actual run."""
 
 import hashlib
 from collections.abc import Callable
@@ -37,8 +37,8 @@ def prepare(
     module: torch.nn.Module | None = None,
     policy: Policy | None = None,
 ) -> Prepared:
-    """Checks everything that can be wrong with a run before any training; `policy` may be one of the user's own."""
-    config, policy = _settle_policy(config, policy)
+    """Builds a run and checks everything that can be checked before training. `policy` may be user-defined."""
+    config, policy = _pin_policy(config, policy)
     SELECTIONS[config.memory.selection]
     method = METHODS[config.method.name].build(config.method)
     check_optimizer(config.train)
@@ -51,12 +51,12 @@ def prepare(
         config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
     resolved = _resolve(with_absolute_paths(config), scenario, budget)
     prepared = Prepared(resolved, scenario, budget, method, policy, module)
-    network_builder(prepared)(0)  # a backbone that does not fit the data is an error of the settings too
+    network_builder(prepared)(0)  # raises if the backbone does not fit the data
     return prepared
 
 
-def _settle_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:
-    """The policy, and settings that mean this very one from any folder and at any time."""
+def _pin_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:
+    """Returns the policy, and settings that identify it from any folder and at any later time."""
     if own is None:
         policy = resolve_policy(config.policy, config.seed, sample=config.sample_actions)
         folder = policy_folder(config.policy)
@@ -73,7 +73,7 @@ def _settle_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Po
 
 
 def own_name(module: torch.nn.Module) -> str:
-    """A user's network by its class and a digest of its parts and weights: another one is another setting."""
+    """Names a user's network by its class and a digest of its structure and weights."""
     digest = hashlib.sha256(repr(module).encode())
     for name, value in module.state_dict().items():
         digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
@@ -81,7 +81,7 @@ def own_name(module: torch.nn.Module) -> str:
 
 
 def open_episode(prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = "target") -> Episode:
-    """The episode of a run, before phase 0. Its random streams depend on the seed and on `task`."""
+    """Returns the episode of a run before phase 0. Its random streams depend on the seed and on `task`."""
     config, scenario = prepared.config, prepared.scenario
     limit_threads(config.train.threads)
     keep_freed_memory()
@@ -99,10 +99,10 @@ def open_episode(prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = 
 
 
 def network_builder(prepared: Prepared) -> Callable[[int], Network]:
-    """Seed -> a network with no class yet."""
-    scenario, look = prepared.scenario, prepared.scenario.preprocessing
-    mean = None if look.mean is None else [255 * value for value in look.mean]
-    std = None if look.std is None else [255 * value for value in look.std]
+    """Returns a function from a seed to a network without classes."""
+    scenario, preprocessing = prepared.scenario, prepared.scenario.preprocessing
+    mean = None if preprocessing.mean is None else [255 * value for value in preprocessing.mean]
+    std = None if preprocessing.std is None else [255 * value for value in preprocessing.std]
     net = prepared.config.net if prepared.module is None else prepared.module
     return lambda seed: build_network(net, scenario.bank.shape, prepared.method.head, seed, mean=mean, std=std)
 

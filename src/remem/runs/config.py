@@ -1,4 +1,4 @@
-"""The settings of a run: sections defined beside their users, composed from layers, checked with one-line errors."""
+"""The settings of a run: composition from layers, validation, and one-line error messages."""
 
 import difflib
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class RunConfig(Settings):
     @field_validator("method", mode="before")
     @classmethod
     def _as_its_own_settings(cls, value: Any) -> Any:
-        """Each method has settings of its own; its name says which."""
+        """Validates the method's settings with the class that its name selects."""
         if isinstance(value, MethodSettings):
             return value
         if not isinstance(value, Mapping):
@@ -58,10 +58,10 @@ class RunConfig(Settings):
         return METHODS[name].settings.model_validate({**value, "name": name})
 
     def public(self) -> Tree:
-        """All settings without the paths of a machine, for result files."""
+        """Returns all settings without the machine's paths, for result files."""
         tree = self.model_dump(mode="json")
         del tree["data"]["root"]
-        del tree["policy_sha256"]  # the policy's own provenance says what it was
+        del tree["policy_sha256"]  # part of the policy's provenance
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
@@ -70,7 +70,7 @@ class RunConfig(Settings):
 
 
 def compose(*layers: Mapping[str, Any]) -> RunConfig:
-    """Later layers override earlier ones; the preset they name comes first. Settings may have their older names."""
+    """Merges the preset and the layers; later layers win. Older names of settings are accepted."""
     given: Tree = {}
     for layer in layers:
         given = merged(given, current_names(layer))
@@ -79,14 +79,14 @@ def compose(*layers: Mapping[str, Any]) -> RunConfig:
 
 
 def single_threaded(config: RunConfig) -> RunConfig:
-    """For one of many runs side by side: one thread instead of all cores, so results do not depend on the machine."""
+    """Uses one thread instead of all cores, so that results of parallel runs do not depend on the machine."""
     if config.train.threads:
         return config
     return config.model_copy(update={"train": config.train.model_copy(update={"threads": 1})})
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """A run must find its files again from any folder."""
+    """Makes all paths absolute, so that a run finds its files from any folder."""
     data, division = config.data, config.scenario
     kind, colon, path = data.name.partition(":")
     if colon:
@@ -100,7 +100,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def validate(tree: Mapping[str, Any]) -> RunConfig:
-    """Settings from a tree; the first thing wrong becomes one line that names the field."""
+    """Validates a tree of settings. The first error becomes one line that names the field."""
     try:
         return RunConfig.model_validate(current_names(tree))
     except ValidationError as error:
@@ -108,7 +108,7 @@ def validate(tree: Mapping[str, Any]) -> RunConfig:
 
 
 def read_section(kind: type[Section], name: str, tree: Mapping[str, Any]) -> Section:
-    """The settings of a section beside those of a run, such as `learn`; one line for the first thing wrong."""
+    """Validates a section outside the run's settings, such as `learn`. The first error becomes one line."""
     try:
         return kind.model_validate(current_names({name: tree})[name])
     except ValidationError as error:
@@ -130,16 +130,16 @@ def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(field, sorted(known_keys(tree)), n=1)
         return f"{field}: no such setting" + (f"; did you mean '{close[0]}'?" if close else "")
-    if len(where) > 2 and not where[-1].isdigit():  # pydantic also names the branch of a union
+    if len(where) > 2 and not where[-1].isdigit():  # pydantic appends the branch of a union
         field = ".".join(where[:-1])
     cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):  # a line of its own already
+    if isinstance(cause, InputError):  # already a one-line message
         return str(cause)
     return f"{field}: {first['input']!r} given; {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def known_keys(tree: Mapping[str, Any]) -> set[str]:
-    """Every setting that exists, dotted; a method's own included."""
+    """Returns the dotted names of all settings, including those of the method."""
     name = value_at(tree, "method.name", MethodSettings().name)
     sections = {key: field.annotation for key, field in RunConfig.model_fields.items()}
     sections["method"] = METHODS[name].settings if name in METHODS else MethodSettings

@@ -12,18 +12,18 @@ from remem.errors import InputError
 from remem.methods.settings import TrainSettings
 from remem.threads import usable_cores
 
-MOST_THREADS = 16  # of a run by default: a batch is not enough work for more
+MOST_THREADS = 16  # default limit per run: a batch is too little work for more
 FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
 def resolve_devices(train: TrainSettings) -> TrainSettings:
-    """Settings without `auto`; what this machine cannot do is an error."""
+    """Replaces every `auto`. Raises if this machine does not support the settings."""
     device = train.device if train.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     precision = train.precision if train.precision != "auto" else ("bf16" if has_bf16(device) else "fp32")
     if (device, precision) == ("cpu", "fp16"):
         raise InputError("train.precision: fp16 given, but a CPU has none; expected fp32 or bf16")
     cores = os.cpu_count() or 1
-    if device == "cpu" and train.devices > cores:  # Fabric would start them all
+    if device == "cpu" and train.devices > cores:  # Fabric would start all of them
         raise InputError(
             f"train.devices: {train.devices} processes given, expected at most the {cores} cores of this CPU"
         )
@@ -34,8 +34,8 @@ def resolve_devices(train: TrainSettings) -> TrainSettings:
 
 
 def limit_threads(threads: int) -> None:
-    """One number for torch, BLAS and OpenMP: runs side by side do not compete, and sums do not vary by machine."""
-    # The same promise on a GPU: equal runs give equal results. Never run on one so far.
+    """Sets the threads of torch, BLAS and OpenMP, so that parallel runs do not compete and results repeat."""
+    # Deterministic results on a GPU as well. Not tested on a GPU yet.
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     torch.set_num_threads(threads)
@@ -43,7 +43,7 @@ def limit_threads(threads: int) -> None:
 
 
 def open_fabric(train: TrainSettings) -> Fabric:
-    """Device, precision and processes; `launch` has not been called."""
+    """Returns a Fabric for device, precision and processes; `launch` has not been called."""
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     precision: Any = FABRIC_PRECISION[train.precision]
     strategy = "auto" if train.strategy == "single" else train.strategy  # Fabric has no name for one process
@@ -55,7 +55,7 @@ def open_fabric(train: TrainSettings) -> Fabric:
 
 
 def has_bf16(device: str) -> bool:
-    """Whether the processor has bf16 instructions; never decided by timing, so that runs repeat."""
+    """Returns whether the processor has bf16 instructions. Never decided by timing, so that runs repeat."""
     if device == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     if device == "cpu":

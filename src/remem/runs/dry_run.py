@@ -1,4 +1,4 @@
-"""A dry run: what a policy would hold in every phase, by whole-number arithmetic. Nothing is trained."""
+"""Dry run: the memory allocation of every phase, computed without training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ Counts = dict[int, int]  # class -> samples
 
 @dataclass(frozen=True)
 class OldQuotas:
-    """The samples of each class that one earlier phase brought."""
+    """Samples per class of one earlier phase."""
 
     phase: int
     harder: tuple[int, ...]
-    easier: tuple[int, ...]  # empty where the phase brought one class
+    easier: tuple[int, ...]  # empty if the phase has one class
 
 
 @dataclass(frozen=True)
 class PlannedPhase:
-    """What one phase would hold."""
+    """The allocation of one phase."""
 
     phase: int
     classes_seen: int
     arriving: int
-    budget: int | None  # None where nothing is limited
-    decision: Decision | None  # None where nothing is decided
+    budget: int | None  # None if there is no limit
+    decision: Decision | None  # None if there is nothing to decide
     old: tuple[OldQuotas, ...]
     new: tuple[int, ...]  # samples of each new class
 
@@ -48,13 +48,13 @@ class PlannedPhase:
 
 @dataclass(frozen=True)
 class Plan:
-    """All phases. Which classes are harder is known only after training; here it is the first half of every phase."""
+    """All phases. The harder classes are known only after training; a plan takes the first half of each phase."""
 
     phases: tuple[PlannedPhase, ...]
 
 
 def plan(prepared: Prepared) -> Plan:
-    """The phases of a run as its policy would allocate them; `held_old` and `held_new` are those of the real run."""
+    """Plans the phases of a run under its policy. `held_old` and `held_new` equal those of the real run."""
     phases = prepared.scenario.phases
     allocator, held, planned = Allocator(prepared.budget), Counts(), list[PlannedPhase]()
     for phase in phases:
@@ -80,7 +80,7 @@ def plan(prepared: Prepared) -> Plan:
 def _allocate(
     prepared: Prepared, allocator: Allocator, phase: Phase, held: Counts, arriving: Counts
 ) -> Allocation | None:
-    """As `Episode` does it, with the first half of every phase's classes in place of the harder ones."""
+    """Allocates like `Episode`, with the first half of each phase's classes as the harder ones."""
     replay = prepared.method.replay
     if phase.index == 0 or replay == "all":
         return None
@@ -103,7 +103,7 @@ def _quotas(phase: Phase, old: Mapping[int, int]) -> OldQuotas:
 
 
 def plan_entry(planned: PlannedPhase) -> Json:
-    """A phase as JSON; of equal quotas that do not come out even, the least and the most."""
+    """Returns a phase as JSON, with the smallest and largest quota of each group of classes."""
     return {
         "phase": planned.phase,
         "classes_seen": planned.classes_seen,

@@ -1,4 +1,4 @@
-"""How long a run would take and how much memory it would need: a few batches are trained, the rest is arithmetic."""
+"""Estimates the time and memory of a run: trains a few batches and extrapolates."""
 
 import copy
 import math
@@ -25,31 +25,31 @@ from remem.runs.prepared import Prepared
 from remem.seeding import Streams
 from remem.types import Samples
 
-SHARES = {"first": 0.3, "later": 0.4, "balanced": 0.2, "describe": 0.1}  # of the seconds that are spent on measuring
-FEWEST, GROWTH, MOST_BATCHES = 2, 4, 8  # samples of the first trial, how fast trials grow, and how far
-TINY_LR = 1e-9  # a rate at which no network diverges
-PROGRAM_BYTES = 480_000_000  # Python, torch and what else is imported and warmed up: measured on a run of digits
+SHARES = {"first": 0.3, "later": 0.4, "balanced": 0.2, "describe": 0.1}  # of the time spent on measuring
+FEWEST, GROWTH, MOST_BATCHES = 2, 4, 8  # samples of the first trial, growth factor, limit in batches
+TINY_LR = 1e-9  # no network diverges at this learning rate
+PROGRAM_BYTES = 480_000_000  # Python, torch and other imports, measured on a run of digits
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a few batches showed; seconds are of one sample in one epoch, by stage."""
+    """Measurements on a few batches. Times are in seconds per sample and epoch, by stage."""
 
     first: Mapping[str, float]  # phase 0
-    later: Mapping[str, float]  # phases 1..N, the balanced fine-tuning among them
+    later: Mapping[str, float]  # phases 1..N, including balanced fine-tuning
     describe: float  # seconds per sample of a forward pass in evaluation mode
-    model_bytes: int  # with rows for all classes
+    model_bytes: int  # for all classes
     teacher_bytes: int
-    training_bytes: int  # gradients and what the optimiser remembers
-    batch_bytes: int  # what one batch keeps until the gradients are known
+    training_bytes: int  # gradients and optimiser state
+    batch_bytes: int  # kept by one batch for the backward pass
 
 
 @dataclass(frozen=True)
 class Bytes:
-    """Where memory goes. What is held is row numbers of the data set, so `held` is no further part of the peak."""
+    """Memory by purpose. Held samples are row numbers into the data set, so `held` does not add to the peak."""
 
     held: int  # the most samples held in any of phases 1..N, as stored
-    data: int  # the data set, where it lies in memory
+    data: int  # the data set, if it is in memory
     model: int
     teacher: int
     training: int
@@ -62,7 +62,7 @@ class Bytes:
 
 
 def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float]:
-    """About how long every phase would take: training, and describing samples for selection, means and evaluation."""
+    """Estimates the seconds of each phase: training, and forward passes for selection, means and evaluation."""
     method, config = prepared.method, prepared.config
     evaluated, seconds = 0, []
     for planned, phase in zip(plan.phases, prepared.scenario.phases, strict=True):
@@ -72,17 +72,17 @@ def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float
         total = 0.0
         for stage, pace in paces.items():
             epochs = config.finetune.epochs if stage == "balanced" else config.train.epochs_of(first)
-            evened = stage in ("balanced", "mixture")  # these see old and new classes in equal numbers
-            total += pace * epochs * (_evened(planned) if evened else planned.held)
+            balanced = stage in ("balanced", "mixture")  # equally many samples per old and new class
+            total += pace * epochs * (_balanced_samples(planned) if balanced else planned.held)
         described = evaluated + planned.held * (2 if config.augment.flip else 1)
-        if planned.decision is not None:  # the classes before are ranked, and the new ones for the fine-tuning
+        if planned.decision is not None:  # ranks the previous classes, and the new ones for fine-tuning
             described += plan.phases[planned.phase - 1].held_new + planned.held_new
         seconds.append(total + trial.describe * described)
     return seconds
 
 
-def _evened(planned: PlannedPhase) -> int:
-    """All old samples, and of each new class as many as an old class has on average."""
+def _balanced_samples(planned: PlannedPhase) -> int:
+    """Samples of a balanced stage: all old ones, and of each new class as many as an old class has on average."""
     old_classes = planned.classes_seen - len(planned.new)
     quota = round(planned.held_old / old_classes)
     return planned.held_old + sum(min(quota, count) for count in planned.new)
@@ -104,7 +104,7 @@ def estimate_bytes(prepared: Prepared, plan: Plan, trial: Trial) -> Bytes:
 
 
 def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
-    """Trains the real network on a few batches of phases 0 and 1, in one process, and throws it away."""
+    """Trains the real network on a few batches of phases 0 and 1, in one process, and discards it."""
     limit_threads(prepared.config.train.threads)
     bench = Bench(prepared, plan)
     first = later = bench.paces(None, seconds * SHARES["first"])
@@ -129,7 +129,7 @@ def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
 
 
 class Bench:
-    """A network on trial: the real one, on the run's own training samples."""
+    """The real network and the run's own training samples, for measurements."""
 
     def __init__(self, prepared: Prepared, plan: Plan) -> None:
         config, scenario = prepared.config, prepared.scenario
@@ -142,11 +142,11 @@ class Bench:
         self._network = network_builder(prepared)(0)
         self._generator = torch.Generator().manual_seed(0)
         self._phase = 0
-        self._tried = FEWEST  # samples of the largest trial so far
+        self._tried = FEWEST  # samples in the largest trial so far
         self._add_classes(len(scenario.phases[0].classes))
 
     def grow(self) -> Network:
-        """On to a later phase; the teacher, which is as large as the network itself in all of them but the first."""
+        """Advances to phase 1 and returns a teacher as large as the network, as in all phases from 2 on."""
         self._prepared.method.expand(self._network)
         teacher = copy.deepcopy(self._network).eval().requires_grad_(False)
         self._phase = 1
@@ -154,7 +154,7 @@ class Bench:
         return teacher
 
     def paces(self, teacher: Network | None, seconds: float, *, balanced: bool = False) -> dict[str, float]:
-        """Seconds of one sample in one epoch, for every stage of a phase or for its balanced fine-tuning."""
+        """Measures seconds per sample and epoch, for every stage of a phase or for its balanced fine-tuning."""
 
         def train(count: int) -> None:
             self._events.clear()
@@ -169,7 +169,7 @@ class Bench:
             self._events.append(event)
 
     def describing(self, seconds: float) -> float:
-        """Seconds of one sample that is described."""
+        """Measures seconds per sample of a forward pass in evaluation mode."""
         took = math.inf
 
         def attempt(count: int) -> None:
@@ -183,9 +183,9 @@ class Bench:
         return took
 
     def _grown(self, attempt: Callable[[int], None], seconds: float) -> int:
-        """Attempts with more and more samples, as long as the next one fits into the time; the size of the last."""
+        """Repeats the attempt with more and more samples while time allows. Returns the last number of samples."""
         began, count = time.perf_counter(), FEWEST
-        attempt(count)  # the first one also pays for whatever is done only once
+        attempt(count)  # warm-up
         while True:
             started = time.perf_counter()
             attempt(count)
@@ -195,7 +195,7 @@ class Bench:
             count = self._whole(GROWTH * count)
 
     def _whole(self, count: int) -> int:
-        """Whole batches, once there is one: the last, smaller one would count too much."""
+        """Rounds down to whole batches, if there is at least one: a smaller last batch would distort the average."""
         batches = min(count // self._batch, MOST_BATCHES)
         return batches * self._batch if batches else count
 
@@ -204,7 +204,7 @@ class Bench:
         return max(FEWEST, min(self._train.batch_size, self._plan.phases[self._phase].held))
 
     def _stages(self, count: int, *, balanced: bool = False) -> list[Stage]:
-        """The stages of this phase over `count` samples, one epoch of each."""
+        """Returns the stages of this phase over `count` samples, with one epoch each."""
         method, samples = self._prepared.method, self._samples(count)
         stages = method.stages(self._facts(), self._network, samples, self._train)
         if balanced:
@@ -216,7 +216,7 @@ class Bench:
         return PhaseFacts(self._phase, sum(sizes[: self._phase]), sizes[self._phase], self._context.streams)
 
     def _samples(self, count: int) -> Samples:
-        """Training samples of the phases that are held, some of them several times if there are not enough."""
+        """Returns training samples of the held phases, repeated if there are too few."""
         oldest = self._phase if self._prepared.method.replay == "none" else 0
         phases = self._prepared.scenario.phases[oldest : self._phase + 1]
         share = -(-count // len(phases))
@@ -230,7 +230,7 @@ class Bench:
         return both.take(np.argsort(np.arange(len(both)) % share, kind="stable")[:count])
 
     def batch_bytes(self, teacher: Network | None) -> int:
-        """What autograd keeps of one batch between the forward and the backward pass, weights left out."""
+        """Measures what autograd keeps of one batch for the backward pass, without weights."""
         count = min(self._tried, self._batch)
         [stage, *_] = self._stages(count)
         values = torch.from_numpy(self._reader.read(stage.samples.rows))
@@ -248,12 +248,12 @@ class Bench:
 
         self._network.train()
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value), fabric.autocast():
-            advice = teacher(inputs) if teacher is not None and stage.needs_teacher else None
-            stage.objective(self._network(inputs), fabric.to_device(labels), advice)
+            teacher_output = teacher(inputs) if teacher is not None and stage.needs_teacher else None
+            stage.objective(self._network(inputs), fabric.to_device(labels), teacher_output)
         return sum(kept.values()) * self._batch // count
 
     def training_bytes(self) -> int:
-        """Gradients of what the main stage trains, and the optimiser's memory of them."""
+        """Measures the gradients and the optimiser state of the main stage."""
         [stage, *_] = self._stages(FEWEST)
         optimizer, total = build_optimizer(stage, self._train), 0
         for group in stage.groups:
@@ -265,7 +265,7 @@ class Bench:
         return total + sum(value.nbytes for value in states if isinstance(value, Tensor))
 
     def model_bytes(self) -> int:
-        """Weights and statistics once all classes have come; called last, since the network grows."""
+        """Measures weights and buffers for all classes. Must be called last, since the network grows."""
         classes = sum(len(phase.classes) for phase in self._prepared.scenario.phases)
         self._add_classes(classes - self._network.head.classes)
         return _bytes_of(self._network)

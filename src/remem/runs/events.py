@@ -1,4 +1,4 @@
-"""Events of a run, from its first to its last; the epochs of training are in methods/events.py."""
+"""Events of a run. Epoch events are in methods/events.py."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Self
 
 from remem.events import Event
 
-if TYPE_CHECKING:  # displays import this module before torch is needed
+if TYPE_CHECKING:  # displays import this module without torch
     from remem.runs.prepared import Prepared
 
 
 @dataclass(frozen=True)
 class PhaseSize:
-    """What one phase trains on at most; `budget` is None where nothing is limited."""
+    """The most samples that one phase trains on, and its budget (None if there is no limit)."""
 
     samples: int
     budget: int | None
@@ -20,14 +20,14 @@ class PhaseSize:
 
 @dataclass(frozen=True)
 class RunStarted(Event, kind="run"):
-    """What a run is going to do, in plain numbers, so that displays can tell how much of it is left."""
+    """The size of a run, from which displays compute the remaining work."""
 
-    done: int  # phases that are complete already
+    done: int  # phases already complete
     phases: tuple[PhaseSize, ...]
     epochs: int
     epochs_later: int
     balanced_epochs: int
-    teacher: bool  # whether later phases also run the previous model
+    teacher: bool  # whether later phases run the teacher, too
 
     @classmethod
     def of(cls, prepared: "Prepared", done: int = 0) -> Self:
@@ -60,7 +60,7 @@ class PhaseEvaluated(Event, kind="evaluated"):
 
 
 def _budgets(prepared: "Prepared") -> list[int | None]:
-    """M_i of every phase; None where nothing is limited."""
+    """Returns M_i of every phase; None if there is no limit."""
     phases = prepared.scenario.phases
     if prepared.method.replay == "all":
         return [None] * len(phases)
@@ -69,7 +69,7 @@ def _budgets(prepared: "Prepared") -> list[int | None]:
 
 
 def _held_at_most(prepared: "Prepared", budgets: list[int | None]) -> list[int]:
-    """The most samples that each phase can hold: what arrives and what is left from before, within the budget."""
+    """Returns the most samples that each phase can hold: those arriving and those held before, within the budget."""
     held: list[int] = []
     for phase, budget in zip(prepared.scenario.phases, budgets, strict=True):
         past = held[-1] if held and prepared.method.replay != "none" else 0

@@ -1,22 +1,22 @@
-"""Freed memory stays with the process: the next step of training takes it again instead of asking the system for it."""
+"""Keeps freed memory in the process, for the next training step to reuse."""
 
 import ctypes
 from functools import cache
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-KEPT = 2**29  # bytes that may lie free at the top of the heap
-LARGEST = 2**25  # bytes of one tensor that still comes from the heap: the most that glibc promises to allow
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
+KEPT = 2**29  # bytes that may stay free at the top of the heap
+LARGEST = 2**25  # bytes of the largest tensor on the heap: the maximum that glibc guarantees
 
 
 @cache
 def keep_freed_memory() -> bool:
-    """Once per process; whether the C library took it. One without these settings goes on as it does.
+    """Configures malloc, once per process, and returns whether that worked. Other C libraries stay unchanged.
 
-    By itself, glibc hands the activations of a step back when they are freed, and every page that comes back is cleared
-    by the system first: about a twelfth of a step.
+    By default, glibc returns freed activations to the system, which clears every page before it is used again. That
+    takes about a twelfth of a step.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, TypeError, AttributeError):  # not a C library that has it, or none to be asked
+    except (OSError, TypeError, AttributeError):  # no C library, or one without mallopt
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, LARGEST) and mallopt(M_TRIM_THRESHOLD, KEPT))

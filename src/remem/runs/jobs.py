@@ -1,4 +1,4 @@
-"""The job kinds of runs: a whole run in its folder, and a phase 0 that several runs share."""
+"""Job kinds of runs: a whole run in its folder, and a phase 0 shared by several runs."""
 
 import gc
 from collections.abc import Mapping
@@ -23,9 +23,10 @@ RUN, PHASE0 = f"{__name__}:run", f"{__name__}:phase0"
 
 
 def run_job(name: str, config: RunConfig, out: Path, *, phase0: Path | None = None, after: tuple[str, ...] = ()) -> Job:
-    """A run in `out`: started, resumed or, if complete, reused. `phase0` is the folder of a Phase0Cache to start from.
+    """Returns the job of a run in `out`: started, resumed or, if complete, reused.
 
-    Its answer has `average_accuracy` and `last_accuracy`; the whole result is in the folder.
+    `phase0` is the folder of a Phase0Cache to start from. The answer has `average_accuracy` and `last_accuracy`; the
+    full result is in the folder.
     """
     folder = policy_folder(config.policy)
     if folder is not None:
@@ -37,7 +38,7 @@ def run_job(name: str, config: RunConfig, out: Path, *, phase0: Path | None = No
 
 
 def phase0_job(name: str, config: RunConfig, cache_folder: Path, *, after: tuple[str, ...] = ()) -> Job:
-    """Phase 0 alone, into a Phase0Cache. It does not depend on the policy, which need not exist yet."""
+    """Returns the job that trains phase 0 into a Phase0Cache. It needs no policy: that may not exist yet."""
     config = config.model_copy(update={"policy": "static", "policy_sha256": None, "sample_actions": False})
     payload = {"config": _portable(config), "cache": str(cache_folder.absolute())}
     return Job(name, PHASE0, payload, after, threads=config.train.threads, folder=cache_folder.absolute())
@@ -45,11 +46,11 @@ def phase0_job(name: str, config: RunConfig, cache_folder: Path, *, after: tuple
 
 @job_kind("run")
 def run(payload: Mapping[str, Any], emit: Emit) -> Json:
-    """Starts, resumes or reuses the run of a folder."""
+    """Starts, resumes or reuses the run in a folder."""
     try:
         return _run(payload, emit)
     finally:
-        gc.collect()  # else a data set in a reference cycle stays in memory while the next job loads its own
+        gc.collect()  # a data set in a reference cycle would stay in memory while the next job loads its own
 
 
 @job_kind("phase0")
@@ -81,12 +82,12 @@ def _phase0(payload: Mapping[str, Any], emit: Emit) -> Json:
 
 def _prepare(payload: Mapping[str, Any]) -> Prepared:
     config = validate(payload["config"])
-    if config.train.devices > 1:  # Fabric would start copies of this very process
+    if config.train.devices > 1:  # Fabric would start copies of this process
         devices = config.train.devices
         raise InputError(f"train.devices: {devices} given; runs side by side have one device each, expected 1")
     return prepare(config)
 
 
 def _portable(config: RunConfig) -> Json:
-    """Settings that mean the same in any working directory."""
+    """Returns settings that do not depend on the working directory."""
     return with_absolute_paths(config).model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""Files of older versions of remem: settings by their present names, and work folders and checkpoints of format 1."""
+"""Migration of older files: renamed settings, and work folders, checkpoints and models of format 1."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from remem.errors import InputError
 from remem.storage.tensorfile import Snapshot
 from remem.types import Json
 
-RENAMED = {  # settings by dotted name: what older configs call them -> what they are called now
+RENAMED = {  # old name -> current name
     "train.rate": "train.lr",
     "train.rate_later": "train.lr_later",
     "finetune.rate_factor": "finetune.lr_factor",
@@ -20,7 +20,7 @@ RENAMED = {  # settings by dotted name: what older configs call them -> what the
 
 
 def current_names(tree: Mapping[str, Any]) -> Json:
-    """Settings under their present names; both names of one setting together are an error."""
+    """Renames settings to their current names. Raises if a setting is given under both names."""
     result = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
     for old, new in RENAMED.items():
         section, old_key = old.split(".")
@@ -35,13 +35,13 @@ def current_names(tree: Mapping[str, Any]) -> Json:
 
 
 def migrate_run(document: Json) -> Json:
-    """`config.json` of format 1."""
+    """Migrates a `config.json` of format 1."""
     fingerprints = {"data": str(document["data_fingerprint"])}
     return {"format": 2, "settings": current_names(document["config"]), "fingerprints": fingerprints}
 
 
 def migrate_checkpoint(snapshot: Snapshot) -> Snapshot:
-    """A checkpoint of format 1: settings had other names, and evaluation was called judging."""
+    """Migrates a checkpoint of format 1: settings are renamed, and `judged` becomes `evaluated`."""
     facts = dict(snapshot.facts)
     facts["config"] = current_names(facts["config"])
     facts["episode"] = {("evaluated" if k == "judged" else k): v for k, v in facts["episode"].items()}
@@ -50,5 +50,5 @@ def migrate_checkpoint(snapshot: Snapshot) -> Snapshot:
 
 
 def migrate_model(snapshot: Snapshot) -> Snapshot:
-    """A model of format 1."""
+    """Migrates a model of format 1."""
     return Snapshot({**snapshot.facts, "config": current_names(snapshot.facts["config"])}, snapshot.tensors)

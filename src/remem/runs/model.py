@@ -1,4 +1,4 @@
-"""The model of a finished run: saved to `model.safetensors`, loaded without the data, and used to predict."""
+"""The model of a finished run: saving, loading without the data, and prediction."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 from remem.types import IntArray, Json, Reader, Samples, Values
 
 FILE = "model.safetensors"
-MEANS = "class_means"  # beside the network's own tensors
+MEANS = "class_means"  # stored with the network's tensors
 Head = Literal["own", "cnn", "nme"]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of n samples; classes are positions in the class order, as in `predictions.npz`."""
+    """Predictions for n samples. Classes are positions in the class order, as in `predictions.npz`."""
 
     classes: IntArray  # (n,)
     probabilities: FloatArray  # (n, C)
@@ -51,26 +51,26 @@ class Prediction:
 
     @property
     def labels(self) -> list[str]:
-        """What the data set calls the classes."""
+        """The predicted classes by the data set's names."""
         return [self.class_names[place] for place in self.classes.tolist()]
 
     def best(self, count: int) -> IntArray:
-        """The most probable classes (n, count), the predicted one first, ties by class order."""
+        """Returns the most probable classes (n, count), the predicted one first, ties by class order."""
         ranked = -self.probabilities
-        ranked[np.arange(len(ranked)), self.classes] = -np.inf  # two that differ by a rounding error may look equal
+        ranked[np.arange(len(ranked)), self.classes] = -np.inf  # rounding may make two probabilities equal
         return np.argsort(ranked, axis=1, kind="stable")[:, :count]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network that learns no more, the class means of its exemplars, and what is known of the run."""
+    """A trained network for inference, the class means of its exemplars, and the facts of its run."""
 
     config: RunConfig
     readout: Readout  # the method's own head
     class_names: tuple[str, ...]  # by position in the class order
-    class_order: tuple[int, ...]  # the data set's own label at each position
+    class_order: tuple[int, ...]  # the data set's label at each position
     shape: tuple[int, ...]  # of one sample: (h, w, c) or (d,)
-    class_means: FloatArray | None  # (C, d); None where the method keeps no exemplars
+    class_means: FloatArray | None  # (C, d); None if the method keeps no exemplars
     _learner: Learner
 
     @property
@@ -78,7 +78,7 @@ class Model:
         return self._learner.network
 
     def predict(self, values: ArrayLike, *, head: Head = "own") -> Prediction:
-        """Labels and probabilities of images (n, h, w[, c]) of uint8 or uint16, or of vectors (n, d)."""
+        """Predicts labels and probabilities of images (n, h, w[, c]) in uint8 or uint16, or of vectors (n, d)."""
         rows = self.fitted(values, "values")
         source = ArraySource(rows, np.zeros(len(rows), np.int64))
         blocks = list(self.blocks(source, len(rows), head))
@@ -86,14 +86,14 @@ class Model:
         return Prediction(np.concatenate(classes), np.concatenate(chances), self.class_names)
 
     def blocks(self, reader: Reader, count: int, head: Head = "own") -> Iterator[Prediction]:
-        """Rows 0..count-1 of a reader whose rows fit, some at a time: for more samples than memory holds."""
+        """Yields predictions for rows 0..count-1 of a reader, block by block: for more samples than fit in memory."""
         chosen = self.readout_of(head)
         for start in range(0, count, CHUNK):
             rows = np.arange(start, min(start + CHUNK, count), dtype=np.int64)
             yield self._read_out(self._learner.describe(reader, Samples(rows, np.zeros_like(rows))), chosen)
 
     def readout_of(self, head: Head) -> Readout:
-        """The readout that a head means here; one that this model does not have is an error."""
+        """Returns the readout that `head` selects. Raises if this model does not have it."""
         chosen = self.readout if head == "own" else head
         if chosen == "nme" and self.class_means is None:
             name = self.config.method.name
@@ -101,7 +101,10 @@ class Model:
         return chosen
 
     def fitted(self, array: ArrayLike, field: str) -> Values:
-        """A user's array as rows of the model's shape; pictures of another size become squares as in the data sets."""
+        """Returns a user's array as rows of the model's shape.
+
+        Images of another size are cropped to squares and resized, as in the data sets.
+        """
         values = as_values(array, field)
         if values.shape[1:] == self.shape:
             return values
@@ -112,7 +115,7 @@ class Model:
 
     @property
     def takes_squares(self) -> bool:
-        """Whether samples are square images, to which any image can be cut and resized."""
+        """Whether samples are square images, so that any image can be cropped and resized to fit."""
         return len(self.shape) == 3 and self.shape[0] == self.shape[1]
 
     def _read_out(self, described: Described, readout: Readout) -> Prediction:
@@ -122,23 +125,23 @@ class Model:
         assert self.class_means is not None
         features = described.features.astype(np.float64)
         norms = np.linalg.norm(features, axis=1, keepdims=True)
-        # Unit vectors u and m: -|u - m|^2 = 2 u m - 2, and what is the same for all classes does not matter.
+        # For unit vectors, -|u - m|^2 = 2 u m - 2. The constant cancels in the softmax.
         products = features @ self.class_means.T / np.where(norms > 0, norms, 1.0)
         classes = nearest_mean(described.features, self.class_means)
         return Prediction(classes, softmax(2 * products, axis=1), self.class_names)
 
 
 def save_model(path: Path, facts: Json, network: Mapping[str, Tensor], means: FloatArray | None) -> None:
-    """Weights and class means, with everything that is needed to use them; equal models are equal files."""
+    """Saves weights and class means with everything needed to use them. Equal models give identical files."""
     tensors = dict(network) | ({} if means is None else {MEANS: torch.from_numpy(means)})
     save_snapshot(path, Snapshot(facts, tensors))
 
 
 def load_model(folder: str | Path) -> Model:
-    """The model of a finished run, from the run's folder or the file in it; no data are needed and no code is run.
+    """Loads the model of a finished run from its folder or file. Needs no data and runs no stored code.
 
-    It predicts with the run's number of threads and its precision, so that labels are those of the run's evaluation;
-    on the CPU where the run's device is absent.
+    Predictions use the run's number of threads and precision, so that labels equal those of its evaluation. If the
+    run's device is absent, the model runs on the CPU.
     """
     path = _finished(Path(folder))
     model_file = load_snapshot(path, migrate_model, what="model")
@@ -161,7 +164,7 @@ def load_model(folder: str | Path) -> Model:
 
 
 def _finished(place: Path) -> Path:
-    """The model file of a run folder; a run that is not complete has none that counts."""
+    """Returns the model file of a run folder. Raises if the run is not complete."""
     if not place.is_dir():
         if place.name == FILE and place.is_file():
             return place
@@ -175,9 +178,9 @@ def _finished(place: Path) -> Path:
 
 
 def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Learner:
-    """A learner with the run's network, its evaluation transform, and nothing to learn."""
+    """Returns a learner with the run's network and evaluation transform, for inference only."""
     method, augment = METHODS[config.method.name].build(config.method), config.augment
-    look = Preprocessing(mean=None, std=None, augment=augment.kind, flip=False)  # the settings have all of it, resolved
+    preprocessing = Preprocessing(mean=None, std=None, augment=augment.kind, flip=False)  # all of it is in the settings
     spec = LearnerSpec(
         build=lambda seed: build_network(config.net, shape, method.head, seed),
         measures=False,  # mean and deviation are tensors of the network
@@ -187,7 +190,7 @@ def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tenso
     )
     limit_threads(config.train.threads)
     context = TrainContext(
-        config.train, plan_for(look, shape, augment), _open_fabric(config.train), Streams(config.seed), ignore
+        config.train, plan_for(preprocessing, shape, augment), _open_fabric(config.train), Streams(config.seed), ignore
     )
     learner = Learner(spec, context)
     learner.load(tensors)
@@ -195,15 +198,15 @@ def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tenso
 
 
 def _open_fabric(train: TrainSettings) -> Fabric:
-    alone = train.model_copy(update={"devices": 1, "strategy": "single"})
+    single = train.model_copy(update={"devices": 1, "strategy": "single"})
     try:
-        return open_fabric(alone)
+        return open_fabric(single)
     except InputError:
-        return open_fabric(alone.model_copy(update={"device": "cpu", "precision": "fp32"}))
+        return open_fabric(single.model_copy(update={"device": "cpu", "precision": "fp32"}))
 
 
 def _require_agreement(model: Model) -> None:
-    """The parts of a file must speak of the same classes and features."""
+    """Checks that the parts of a file agree on classes and features."""
     classes, width = model.network.head.classes, model.network.backbone.width
     if not len(model.class_names) == len(model.class_order) == classes:
         raise ValueError(f"{len(model.class_names)} class names for {classes} classes")

@@ -1,4 +1,4 @@
-"""Phase 0, trained once for all runs that start alike: it depends on no policy, budget or number of phases."""
+"""Cache of trained phases 0. Phase 0 depends on no policy, budget or number of phases, so runs can share it."""
 
 import hashlib
 import json
@@ -13,11 +13,11 @@ from remem.runs.migrations import migrate_checkpoint
 from remem.runs.prepared import Prepared
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
-DEPENDS_ON = ("seed", "augment", "method", "net", "train")  # settings; memory and fine-tuning begin with phase 1
+DEPENDS_ON = ("seed", "augment", "method", "net", "train")  # memory and fine-tuning start in phase 1
 
 
 def phase0_key(prepared: Prepared) -> str:
-    """Equal for runs whose phase 0 is the same computation on the same samples."""
+    """Returns equal keys for runs whose phase 0 is the same computation on the same samples."""
     scenario, config = prepared.scenario, prepared.config.model_dump(mode="json")
     first = scenario.phases[0]
     digest = hashlib.sha256()
@@ -40,20 +40,20 @@ class Phase0Cache:
         return self._file(prepared).exists()
 
     def find(self, prepared: Prepared) -> Snapshot | None:
-        """A checkpoint for this run to go on from; None if it has not been trained yet."""
+        """Returns a checkpoint for this run to continue from, or None if it has not been trained yet."""
         if not self.has(prepared):
             return None
         found = load_snapshot(self._file(prepared), migrate_checkpoint)
         return Snapshot({**found.facts, "config": prepared.config.model_dump(mode="json")}, found.tensors)
 
     def put(self, prepared: Prepared, checkpoint: Snapshot, log: str) -> None:
-        """Keeps a run's checkpoint after phase 0, and its log up to there."""
+        """Stores a run's checkpoint and log after phase 0."""
         self._folder.mkdir(parents=True, exist_ok=True)
         save_snapshot(self._file(prepared), Snapshot({**checkpoint.facts, "log": log}, checkpoint.tensors))
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A temporary folder inside the cache, for training what will be put there."""
+        """Creates a temporary folder inside the cache, for training."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="training-", dir=self._folder) as folder:
             yield Path(folder)

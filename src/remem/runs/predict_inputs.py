@@ -1,4 +1,4 @@
-"""What a model is asked about: an image file, a folder of images or the arrays of an .npz file, as rows that fit it."""
+"""Inputs for prediction: an image file, a folder of images or an .npz file, as rows of the model's shape."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +14,19 @@ from remem.errors import DamagedFileError, InputError
 from remem.runs.model import Model
 from remem.types import IntArray, Reader, Values
 
-ARRAYS = ("x", "x_test")  # the first that a file has
+ARRAYS = ("x", "x_test")  # the first one in the file is used
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Samples with a name each: row k of the reader is the sample called names[k]."""
+    """Named samples: row k of the reader is the sample names[k]."""
 
     names: tuple[str, ...]
     reader: Reader
 
 
 def open_inputs(path: Path, model: Model) -> Inputs:
-    """The samples at a path; whatever can be wrong with them, but for damage behind an image's header, is said here."""
+    """Opens the samples at a path. Checks everything except image data behind the header."""
     if path.is_dir():
         names = _images_below(path)
         if not names:
@@ -42,7 +42,7 @@ def open_inputs(path: Path, model: Model) -> Inputs:
 
 
 def _images_below(folder: Path) -> tuple[str, ...]:
-    """Relative names, sorted; hidden files and folders do not count."""
+    """Returns relative names, sorted, without hidden files and folders."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     seen = (path for path in found if not any(part.startswith(".") for part in path.parts))
     return tuple(path.as_posix() for path in sorted(seen) if (folder / path).is_file())
@@ -69,7 +69,7 @@ def _from_arrays(path: Path, model: Model) -> Inputs:
 
 
 class Grey:
-    """Colour images as one channel of luminance, for models of grey images; grey ones keep their values."""
+    """Converts colour images to one luminance channel, for models of grey images. Grey images keep their values."""
 
     def __init__(self, source: FolderSource) -> None:
         self._source = source

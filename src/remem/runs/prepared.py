@@ -13,11 +13,11 @@ from remem.runs.config import RunConfig
 
 @dataclass(frozen=True)
 class Prepared:
-    """All parts of a run, resolved and checked; nothing has been trained."""
+    """All parts of a run, resolved and checked, before training."""
 
     config: RunConfig  # resolved
     scenario: Scenario
     budget: Budget
     method: Method
     policy: Policy
-    module: nn.Module | None = None  # a backbone of the user's own
+    module: nn.Module | None = None  # a user-defined backbone

@@ -1,4 +1,4 @@
-"""Presets and configs that come with remem, and TOML files of the user's own."""
+"""Shipped presets and configs, and the user's TOML files."""
 
 import difflib
 import tomllib
@@ -16,7 +16,7 @@ PRESETS = ("small", "paper")
 
 
 def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
-    """The rules of a preset that fit the data set, the method and the number of phases, merged in order."""
+    """Merges, in order, the rules of a preset that match the data set, the method and the number of phases."""
     if name not in PRESETS:
         raise InputError(f"preset: '{name}' given, expected one of {', '.join(PRESETS)}")
     facts = {
@@ -33,7 +33,7 @@ def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
 
 
 def shipped_configs() -> dict[str, str]:
-    """The texts of the configs that come with remem, by name: `demo`, and one for every reported number."""
+    """Returns the texts of the shipped configs by name: `demo`, and one for every reported number."""
     root = resources.files("remem.conf")
     texts = {"demo": root.joinpath("demo.toml").read_text(encoding="utf-8")}
     for folder in sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name):
@@ -44,7 +44,7 @@ def shipped_configs() -> dict[str, str]:
 
 
 def read_toml(path: Path) -> Tree:
-    """A config file's settings; a name of a shipped config stands for that one."""
+    """Reads a config file, or the shipped config of that name."""
     name = path.as_posix().removesuffix(".toml")
     if not path.exists() and name in (shipped := shipped_configs()):
         return tomllib.loads(shipped[name])

@@ -1,4 +1,4 @@
-"""What a run leaves behind: `result.json` as typed records, and `predictions.npz`."""
+"""The results of a run: `result.json` as typed records, and `predictions.npz`."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ FORMAT = 1
 
 
 class Record(BaseModel):
-    """Part of `result.json`. Fields that a later version added are kept."""
+    """A part of `result.json`. Fields added by later versions are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class ActionRecord(Record):
-    """What was decided in a phase."""
+    """The decision of a phase."""
 
     old_share: float  # nominal
-    level1: float | None  # the share (phase 1) or its change; None where a policy gave an exact number
-    level2: float | None  # None where there was nothing to split
+    level1: float | None  # the share (phase 1) or its change; None if the policy gave an exact number
+    level2: float | None  # None if there was nothing to split
     clamped: bool
 
 
 class PhaseRecord(Record):
-    """One phase; accuracies are fractions, classes are positions in the class order."""
+    """One phase. Accuracies are fractions; classes are positions in the class order."""
 
     phase: int
     classes_seen: int
@@ -66,9 +66,9 @@ _BY_CLASS = ("accuracy_per_class", "held_per_class")
 
 
 class RunFacts(Record):
-    """What `result.json` says of a run besides its numbers."""
+    """The facts about a run in `result.json`, without its numbers."""
 
-    config: Json  # everything resolved, without paths of the machine
+    config: Json  # resolved settings, without the machine's paths
     head: str
     oracle: bool
     policy_saw_classes: bool
@@ -79,7 +79,7 @@ class RunFacts(Record):
 
 
 class RunResult(RunFacts):
-    """A whole run, or its phases so far."""
+    """A complete run, or its phases so far."""
 
     format: Literal[1]
     remem: str
@@ -94,7 +94,7 @@ class RunResult(RunFacts):
 
     @classmethod
     def of(cls, facts: RunFacts, phases: Sequence[PhaseRecord], *, peak: int, complete: bool) -> Self:
-        """`peak` is the most samples held at once in phases 1..N, as every load counted them."""
+        """Computes the summary. `peak` is the most samples held at once in phases 1..N, measured at every load."""
         nme = [phase.accuracy_nme for phase in phases if phase.accuracy_nme is not None]
         return cls(
             **facts.model_dump(),
@@ -124,20 +124,20 @@ class RunResult(RunFacts):
 
     @property
     def label(self) -> str:
-        """`icarl / static`, with oracles marked; `-` where no policy decides anything."""
+        """`icarl / static`, with oracles marked; `-` if no policy decides anything."""
         later = self.phases[1:]
         policy = "-" if later and all(phase.action is None for phase in later) else self.policy_name
         return f"{self.method_name} / {policy}" + (" (oracle)" if self.oracle else "")
 
     def to_json(self) -> Json:
-        """In the order of interface and documentation: what the run is, its numbers, its phases."""
+        """Returns the fields in documented order: the facts of the run, its numbers, its phases."""
         tree = self.model_dump(mode="json")
         first = ("format", "remem", "status")
         return {name: tree[name] for name in first} | {name: v for name, v in tree.items() if name not in first}
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Over phases 0..N."""
+    """Averages over phases 0..N."""
     return sum(values) / len(values)
 
 
@@ -146,7 +146,7 @@ def save_result(path: Path, result: RunResult) -> None:
 
 
 def load_result(folder: Path) -> RunResult:
-    """The result of a run folder, or of a file."""
+    """Loads the result of a run folder, or of a file."""
     path = folder / "result.json" if folder.is_dir() else folder
     tree = read_json(path, "result of a run", format=FORMAT)
     try:
@@ -158,12 +158,12 @@ def load_result(folder: Path) -> RunResult:
 
 
 def phases_done(out: Path) -> int:
-    """How many phases of a run folder are complete; 0 for a folder without a result."""
+    """Returns the number of complete phases in a run folder; 0 if it has no result."""
     return len(load_result(out).phases) if (out / "result.json").is_file() else 0
 
 
 def save_predictions(path: Path, predictions: Mapping[str, IntArray], classes: int) -> None:
-    """Labels and predictions of every phase, and the confusion matrix after the last, as plain arrays."""
+    """Saves labels and predictions of every phase, and the confusion matrix after the last one, as plain arrays."""
     arrays: dict[str, NDArray[Any]] = {name: predictions[name].astype(np.int32) for name in sorted(predictions)}
     last = max(int(name.rsplit("_", 1)[1]) for name in predictions)
     for head in ("cnn", "nme"):

@@ -1,4 +1,4 @@
-"""One class-incremental run: the loop over phases, in memory or in a folder that can be resumed after any kill."""
+"""One class-incremental run: the loop over phases, in memory or in a folder that can be resumed after any stop."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -36,11 +36,11 @@ from remem.types import IntArray, PhaseResult, Predictions
 
 RUN = WorkKind("run", "config.json", {1: migrate_run})
 RESULT, CHECKPOINT = "result.json", "checkpoint.safetensors"
-HISTORY = "history/"  # predictions of the phases so far, among a checkpoint's tensors
+HISTORY = "history/"  # prefix of earlier phases' predictions in a checkpoint
 
 
 def phases(episode: Episode, prepared: Prepared, emit: Emit) -> Iterator[PhaseResult]:
-    """The phases that are left, one after another: observe, act, train, evaluate."""
+    """Runs the remaining phases in order: observe, act, train, evaluate."""
     for phase in prepared.scenario.phases[episode.next_phase :]:
         emit(PhaseStarted(phase.index, len(phase.classes)))
         started = time.perf_counter()
@@ -53,7 +53,7 @@ def phases(episode: Episode, prepared: Prepared, emit: Emit) -> Iterator[PhaseRe
 
 
 def run(prepared: Prepared, emit: Emit = ignore) -> RunResult:
-    """A run in memory: nothing is written."""
+    """Runs in memory and writes no files."""
     result: RunResult = open_fabric(prepared.config.train).launch(partial(_in_memory, prepared=prepared, emit=emit))
     return result
 
@@ -68,11 +68,11 @@ def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
 def run_in_folder(
     prepared: Prepared, out: Path, emit: Emit = ignore, *, phase0: Phase0Cache | None = None
 ) -> RunResult:
-    """A new run; refuses a folder that holds one already. Phase 0 is not trained if `phase0` has it."""
+    """Starts a new run. Refuses a folder that already holds one. Skips phase 0 if `phase0` has it."""
     fabric = open_fabric(prepared.config.train)
     checkpoint = None if phase0 is None else phase0.find(prepared)
     job = FolderRun(prepared, out, checkpoint, phase0)
-    if not fabric.is_global_zero:  # every process gets here; the first one checks and writes for all
+    if not fabric.is_global_zero:  # only the first process checks and writes
         return job.launch(fabric, emit)
     folder, now = WorkDir(out, RUN), prepared.config.model_dump(mode="json")
     with folder.claim():
@@ -87,9 +87,9 @@ def run_in_folder(
 def run_or_resume(
     prepared: Prepared, out: Path, emit: Emit = ignore, *, phase0: Phase0Cache | None = None
 ) -> RunResult:
-    """Begins this very run, resumes it after its last complete phase or, where it is complete, reads its result.
+    """Starts this run, resumes it after its last complete phase or, if it is complete, loads its result.
 
-    A resumed run equals one that was never stopped. Other settings and other data are refused.
+    A resumed run equals an uninterrupted one. Changed settings or data are refused.
     """
     folder = WorkDir(out, RUN)
     if not folder.exists:
@@ -112,19 +112,19 @@ def run_or_resume(
 
 
 def resume_in_folder(out: Path, emit: Emit = ignore, *, root: Path | None = None) -> RunResult:
-    """Resumes the run of a folder; `root` is where the data are now."""
+    """Resumes the run in a folder. `root` replaces the stored data root."""
     return run_or_resume(prepare(read_config(out, root)[0]), out, emit)
 
 
 def train_phase0(prepared: Prepared, cache: Phase0Cache, emit: Emit = ignore) -> None:
-    """Phase 0 alone, into the cache, exactly as a whole run would put it there."""
+    """Trains only phase 0, into the cache, exactly as a whole run does."""
     first = replace(prepared, scenario=replace(prepared.scenario, phases=prepared.scenario.phases[:1]))
     with cache.scratch() as out:
         FolderRun(first, out, None, cache).launch(open_fabric(prepared.config.train), emit)
 
 
 def read_config(out: Path, root: Path | None = None) -> tuple[RunConfig, str]:
-    """The settings and the data fingerprint that a run folder began with; `root` is where the data are now."""
+    """Returns the settings and the data fingerprint of a run folder. `root` replaces the stored data root."""
     begun = WorkDir(out, RUN).read()
     try:
         settings = validate(begun.settings)
@@ -137,7 +137,7 @@ def read_config(out: Path, root: Path | None = None) -> tuple[RunConfig, str]:
 
 @dataclass(frozen=True)
 class FolderRun:
-    """A run in its folder, from a checkpoint on; every process trains, the first one writes."""
+    """A run in its folder, starting from a checkpoint. Every process trains; the first one writes."""
 
     prepared: Prepared
     out: Path
@@ -161,14 +161,14 @@ class FolderRun:
             records.append(PhaseRecord.of(result))
             if writer is not None:
                 writer.save_phase(episode, records, result.predictions)
-        means = episode.class_means()  # all processes take part in it
+        means = episode.class_means()  # all processes must call it
         if writer is not None:
             writer.finish(episode, means, records)
         return RunResult.of(public_facts(self.prepared), records, peak=episode.samples_peak, complete=True)
 
 
 class RunWriter:
-    """All files of a run folder but its settings."""
+    """Writes all files of a run folder except its settings."""
 
     def __init__(self, run: FolderRun) -> None:
         self._out, self._phase0, self._prepared = run.out, run.phase0, run.prepared
@@ -176,13 +176,13 @@ class RunWriter:
         tensors: Mapping[str, Tensor] = {} if checkpoint is None else checkpoint.tensors
         self._history = {name: value for name, value in tensors.items() if name.startswith(HISTORY)}
         self.log = EventLog(self._out / LOG, (EpochEnded, PhaseEvaluated))
-        if checkpoint is not None and checkpoint.facts["log"] is not None:  # of a shared phase 0, as if trained here
+        if checkpoint is not None and checkpoint.facts["log"] is not None:  # copies the log of a shared phase 0
             self.log.write_text(checkpoint.facts["log"])
         done = 0 if checkpoint is None else len(checkpoint.facts["entries"])
         self.log.trim(lambda entry: isinstance(entry.get("phase"), int) and entry["phase"] < done)
 
     def save_phase(self, episode: Episode, records: list[PhaseRecord], predictions: Predictions) -> None:
-        """The end of a phase: a checkpoint to go on from, and the result so far."""
+        """Saves a checkpoint and the result so far at the end of a phase."""
         phase = len(records) - 1
         readouts = {"labels": predictions.labels, "cnn": predictions.cnn, "nme": predictions.nme}
         for name, value in readouts.items():
@@ -201,7 +201,7 @@ class RunWriter:
         self._save_result(episode, records, complete=False)
 
     def finish(self, episode: Episode, means: FloatArray | None, records: list[PhaseRecord]) -> None:
-        """The end of the run: model, predictions and the whole result."""
+        """Saves the model, the predictions and the complete result at the end of the run."""
         scenario = self._prepared.scenario
         facts = {**public_facts(self._prepared).model_dump(mode="json"), "shape": list(scenario.bank.shape)}
         save_model(self._out / "model.safetensors", facts, episode.learner.state(), means)
@@ -217,7 +217,7 @@ class RunWriter:
 
 
 def public_facts(prepared: Prepared) -> RunFacts:
-    """What `result.json` says of a run besides its numbers."""
+    """Returns the facts about a run for `result.json`."""
     scenario, method, policy = prepared.scenario, prepared.method, prepared.policy
     config = prepared.config.public()
     return RunFacts(
@@ -233,7 +233,7 @@ def public_facts(prepared: Prepared) -> RunFacts:
 
 
 def saw_classes(policy: Policy, scenario: Scenario, data_name: str) -> bool:
-    """Whether the policy was learned on classes that arrive after phase 0 (protocol 3), at any image size."""
+    """Returns whether the policy was trained on classes that arrive after phase 0 (protocol 3), at any image size."""
     source = policy.provenance().get("source")
     if not isinstance(source, Mapping) or source.get("data") != data_name:
         return False

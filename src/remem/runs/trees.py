@@ -1,4 +1,4 @@
-"""Nested settings before they are checked: merging layers, dotted keys and `key=value` overrides."""
+"""Settings before validation: merging layers, dotted keys and `key=value` overrides."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -10,14 +10,14 @@ Tree = dict[str, Any]
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
-    """Nested tables are merged key by key, everything else is replaced. Another method's settings do not carry over."""
+    """Merges nested tables key by key; other values are replaced. Settings of another method are dropped."""
     result = dict(below)
     for key, value in above.items():
         if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
             before = result[key].get("name")
             renamed = key == "method" and before is not None and value.get("name", before) != before
             result[key] = dict(value) if renamed else merged(result[key], value)
-        elif isinstance(value, Mapping) and key in result:  # settings must not hide that a plain value was given
+        elif isinstance(value, Mapping) and key in result:  # do not silently replace a plain value
             raise InputError(
                 f"{key}: {result[key]!r} given; expected settings such as {key}.{next(iter(value), 'name')}"
             )
@@ -42,7 +42,7 @@ def value_at(tree: Mapping[str, Any], key: str, default: Any) -> Any:
 
 
 def read_overrides(pairs: Iterable[str]) -> Tree:
-    """`train.epochs=5` and the like; a value that TOML cannot read is a string."""
+    """Parses overrides such as `train.epochs=5`. A value that is not TOML is a string."""
     tree: Tree = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

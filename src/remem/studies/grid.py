@@ -1,4 +1,4 @@
-"""A study: its settings, and the grid of runs and learnings they stand for. Running it is in run.py."""
+"""Plans a study: its settings, and its grid of runs and policy trainings. Execution is in run.py."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from remem.types import Json
 SEED, METHOD, PHASES, POLICY = "seed", "method.name", "scenario.phases", "policy"
 OWN_AXES = {SEED: "seeds", METHOD: "methods", PHASES: "phases", POLICY: "policies"}
 PATHS = ("data.name", "data.root", "scenario.order")  # settings that may be paths
-LONGEST_NAME = 200  # file systems end at 255
+LONGEST_NAME = 200  # most file systems allow 255
 
 
 class StudySettings(Settings):
@@ -62,7 +62,7 @@ class StudySettings(Settings):
 
 @dataclass(frozen=True)
 class Axis:
-    """One setting and its values; each has a word of its own in the names of runs."""
+    """One setting and its values, each with a unique word in run names."""
 
     key: str
     values: tuple[Any, ...]
@@ -77,18 +77,18 @@ class Axis:
 class StudyRun:
     """One run of the grid."""
 
-    name: str  # also its folder's
-    place: Mapping[str, int]  # number of its value on every axis
-    config: RunConfig  # with a stand-in for a policy that the study learns
-    policy: str  # as the study names it
-    learning: str | None = None  # name of the learning that its policy comes from
+    name: str  # also of its folder
+    place: Mapping[str, int]  # index of its value on every axis
+    config: RunConfig  # with a placeholder for a policy that the study trains
+    policy: str  # as named in the study
+    learning: str | None = None  # name of its policy training
 
 
 @dataclass(frozen=True)
 class Study:
-    """All runs, seed by seed, and what must be learned for them."""
+    """All runs, seed by seed, and the policies to train for them."""
 
-    tree: Tree  # the settings as given, paths made absolute: enough to plan the same study again, from any folder
+    tree: Tree  # settings as given, with absolute paths: the study can be planned again from any folder
     settings: StudySettings
     learn: LearnSettings
     axes: tuple[Axis, ...]
@@ -97,7 +97,7 @@ class Study:
 
 
 def read_study_file(path: Path) -> Tree:
-    """A study's settings; a shipped one is also found without its folder's name."""
+    """Reads a study's settings. Shipped studies are also found without the name of their folder."""
     inside = f"studies/{path.as_posix().removesuffix('.toml')}"
     tree = read_toml(Path(inside) if not path.exists() and inside in shipped_configs() else path)
     if "study" not in tree:
@@ -106,7 +106,7 @@ def read_study_file(path: Path) -> Tree:
 
 
 def plan_study(*layers: Mapping[str, Any]) -> Study:
-    """Every run and every learning with its settings checked; the data are not read yet. Later layers win."""
+    """Plans and validates every run and policy training, without reading the data. Later layers win."""
     given: Tree = {}
     for layer in layers:
         given = merged(given, current_names(layer))
@@ -131,14 +131,14 @@ def plan_study(*layers: Mapping[str, Any]) -> Study:
 
 
 def _axes(settings: StudySettings, base: Tree) -> tuple[Axis, ...]:
-    """From the slowest to the fastest: whole seeds come first, and runs that share a phase 0 lie together."""
-    alone = compose({key: value for key, value in base.items() if key != POLICY})
+    """Returns the axes from slowest to fastest: seeds vary last, and runs that share a phase 0 are adjacent."""
+    defaults = compose({key: value for key, value in base.items() if key != POLICY})
     values: dict[str, tuple[Any, ...]] = {
-        SEED: settings.seeds or (alone.seed,),
-        METHOD: settings.methods or (alone.method.name,),
+        SEED: settings.seeds or (defaults.seed,),
+        METHOD: settings.methods or (defaults.method.name,),
         **settings.vary,
-        PHASES: settings.phases or (alone.scenario.phases,),
-        POLICY: settings.policies or (str(base.get(POLICY, alone.policy)),),
+        PHASES: settings.phases or (defaults.scenario.phases,),
+        POLICY: settings.policies or (str(base.get(POLICY, defaults.policy)),),
     }
     return tuple(Axis(key, own, _words(key, own)) for key, own in values.items())
 
@@ -163,7 +163,7 @@ def _grid(axes: Sequence[Axis], settings: StudySettings, base: Tree) -> Iterator
 
 
 def run_name(axes: Sequence[Axis], place: Mapping[str, int], without: Sequence[str] = ()) -> str:
-    """`icarl_static_phases-5_seed-0`: a word for every axis with more than one value, the seed last."""
+    """`icarl_static_phases-5_seed-0`: one word per axis with more than one value, the seed last."""
     shown = [axis for axis in axes if axis.varies and axis.key not in without]
     front = {METHOD: 0, POLICY: 1, PHASES: 2, SEED: 4}
     parts = []
@@ -174,7 +174,7 @@ def run_name(axes: Sequence[Axis], place: Mapping[str, int], without: Sequence[s
 
 
 def axis_label(axis: Axis, axes: Sequence[Axis]) -> str:
-    """`budget` for `memory.budget` and `data` for `data.name`, unless another axis has the same."""
+    """`budget` for `memory.budget` and `data` for `data.name`, unless another axis has the same label."""
     alike = [other for other in axes if _short(other.key) == _short(axis.key)]
     return _short(axis.key) if len(alike) == 1 else axis.key
 
@@ -185,7 +185,7 @@ def _short(key: str) -> str:
 
 
 def _words(key: str, values: Sequence[Any]) -> tuple[str, ...]:
-    """A word for each value that any file system takes; no two are equal, even where case does not count."""
+    """Returns a word for each value that any file system accepts. Words are unique even if case is ignored."""
     words: list[str] = []
     for value in values:
         text = Path(value).name if key == POLICY else value if isinstance(value, str) else json.dumps(value)
@@ -201,7 +201,7 @@ def _words(key: str, values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _require_different(runs: Sequence[StudyRun]) -> None:
-    """Two values of an axis may mean the same, such as 2000 and '2000'."""
+    """Raises if two runs are equal: values such as 2000 and '2000' mean the same."""
     seen: dict[str, str] = {}
     for run in runs:
         key = run.policy + run.config.model_dump_json()
@@ -213,7 +213,7 @@ def _require_different(runs: Sequence[StudyRun]) -> None:
 def _with_learnings(
     runs: Sequence[StudyRun], axes: Sequence[Axis], learn: LearnSettings
 ) -> tuple[list[StudyRun], dict[str, LearnConfig]]:
-    """Runs that know their learning; one folder each, named by the axes that its policy's learnings differ in."""
+    """Assigns policy trainings to the runs that need one. Their names have the axes in which they differ."""
     wanted = {run.name: learning_of(run.policy, run.config, learn) for run in runs}
     first: dict[tuple[str, str], StudyRun] = {}
     for run in runs:
@@ -222,10 +222,10 @@ def _with_learnings(
             first.setdefault((run.policy, identity(learning)), run)
     names = {}
     for (policy, key), run in first.items():
-        kin = [other for (other_policy, _), other in first.items() if other_policy == policy]
-        same = [axis.key for axis in axes if len({other.place[axis.key] for other in kin}) == 1]
+        same_policy = [other for (other_policy, _), other in first.items() if other_policy == policy]
+        same = [axis.key for axis in axes if len({other.place[axis.key] for other in same_policy}) == 1]
         where = run_name(axes, run.place, without=same)
-        names[policy, key] = policy if len(kin) == 1 else f"{where}/{policy}"
+        names[policy, key] = policy if len(same_policy) == 1 else f"{where}/{policy}"
     learnings: dict[str, LearnConfig] = {}
     known = []
     for run in runs:
@@ -239,7 +239,7 @@ def _with_learnings(
 
 
 def _anchored_settings(settings: StudySettings) -> StudySettings:
-    """Paths among the values of axes, made absolute."""
+    """Makes paths among the values of axes absolute."""
     vary = {RENAMED.get(key, key): values for key, values in settings.vary.items()}
     update: Json = {
         "vary": {key: tuple(_anchored_value(key, value) for value in values) for key, values in vary.items()}
@@ -250,7 +250,7 @@ def _anchored_settings(settings: StudySettings) -> StudySettings:
 
 
 def _anchored(key: str, value: Any) -> Any:
-    """A section or a plain value with its paths made absolute, so that it means the same from any folder."""
+    """Makes the paths of a section or a plain value absolute."""
     if isinstance(value, Mapping):
         return {name: _anchored_value(f"{key}.{name}", inner) for name, inner in value.items()}
     return _anchored_value(key, value)

@@ -1,4 +1,4 @@
-"""Policies that a study learns before it uses them, by name: what each is learned from, and which runs share one."""
+"""Policies that a study trains before it uses them: their settings by name, and which runs share one."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from remem.rl.config import LearnConfig, LearnSettings, normalized
 from remem.runs.config import RunConfig
 from remem.types import Json
 
-LEARNED: Mapping[str, Mapping[str, Any]] = {  # protocol 3; those on the target are oracles
+LEARNED: Mapping[str, Mapping[str, Any]] = {  # protocol 3; those trained on the target are oracles
     "rmm-learned": {"source": "phase0", "levels": 2},
     "rmm-one-level-learned": {"source": "phase0", "levels": 1},
     "rmm-transferred": {"levels": 2},  # from the data set of learn.source
@@ -20,12 +20,12 @@ LEARNED: Mapping[str, Mapping[str, Any]] = {  # protocol 3; those on the target 
 
 
 def stand_in(policy: str) -> str:
-    """A registered policy of the same kind, for checks before anything is learned."""
+    """Returns a registered policy of the same kind, for checks before training."""
     return "fixed-0.5" if LEARNED[policy].get("crossval_fixed") else "rmm-untrained"
 
 
 def check_shared_settings(given: Mapping[str, Any], learn: LearnSettings, policies: tuple[str, ...]) -> None:
-    """A study has one section `learn` for all of its policies; what tells them apart is in their names."""
+    """Checks the `learn` section, which all policies of a study share. Their names set the differences."""
     for name in ("levels", "crossval_fixed"):
         if name in given:
             raise InputError(
@@ -40,19 +40,19 @@ def check_shared_settings(given: Mapping[str, Any], learn: LearnSettings, polici
 
 
 def learning_of(policy: str, config: RunConfig, learn: LearnSettings) -> LearnConfig | None:
-    """How the policy is learned for a run, without any setting that changes nothing in it; None: it is there already.
+    """Returns how the policy is trained for a run, or None if it already exists.
 
-    Equal answers are one learning, so runs that differ in nothing that matters share it.
+    Settings without effect are reset, so runs that can share a policy get equal answers.
     """
     if policy not in LEARNED:
         return None
     own = learn.model_copy(update=LEARNED[policy])
     update: Json = {"scenario": config.scenario.model_copy(update={"validation": 0.0})}
-    if own.source.startswith("dataset:"):  # M and E are the other data set's own
+    if own.source.startswith("dataset:"):  # the other data set has its own M and E
         update["memory"] = config.memory.model_copy(update={"budget": None, "exemplars": None})
     return normalized(LearnConfig(target=config.model_copy(update=update), learn=own))
 
 
 def identity(learning: LearnConfig) -> str:
-    """Equal for equal learnings."""
+    """Returns equal strings for equal policy trainings."""
     return json.dumps(learning.model_dump(mode="json"), sort_keys=True)

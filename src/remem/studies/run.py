@@ -1,4 +1,4 @@
-"""A study in a folder: check everything, learn policies, then run the grid in a worker pool."""
+"""Runs a study in a folder: checks everything, trains policies, then runs the grid in a worker pool."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ RUNS, POLICIES, PHASE0 = "runs", "policies", "phase0"
 
 
 def _migrate(document: Json) -> Json:
-    """`study.json` of format 1; `plan_study` reads settings under their older names."""
+    """Migrates a `study.json` of format 1. `plan_study` accepts the older names of settings."""
     return {"format": 2, "settings": document["settings"], "fingerprints": document["data_fingerprints"]}
 
 
@@ -42,16 +42,16 @@ STUDY = WorkKind("study", "study.json", {1: _migrate})
 
 @dataclass(frozen=True)
 class RunCheck:
-    """What is known of a run before it starts, its data included."""
+    """Facts about a run and its data before it starts."""
 
     started: RunStarted
     phase0: str  # equal for runs that can share a phase 0
-    cached: bool  # whether that phase 0 has been trained already
+    cached: bool  # whether that phase 0 is already trained
     fingerprint: str
 
 
 def study_in_folder(study: Study, out: Path, pool: WorkerPool, emit: Emit) -> dict[str, RunResult]:
-    """Begins or resumes this very study or, where it is complete, reads its results; by name of run."""
+    """Starts or resumes this study or, if it is complete, loads its results. Returns results by run name."""
     folder = WorkDir(out, STUDY)
     if folder.exists:
         _require_same_study(study, folder)
@@ -74,14 +74,14 @@ def study_in_folder(study: Study, out: Path, pool: WorkerPool, emit: Emit) -> di
 
 
 def finished(out: Path, run: StudyRun) -> RunResult | None:
-    """The result of a run that is complete."""
+    """Returns the result of a run if it is complete."""
     folder = out / RUNS / run.name
     result = load_result(folder) if (folder / "result.json").is_file() else None
     return result if result is not None and result.complete else None
 
 
 def read_study(out: Path, root: Path | None = None) -> Study:
-    """The study that a folder began with, planned again; `root` is where the data are now."""
+    """Plans the stored study of a folder again. `root` replaces the stored data root."""
     settings = WorkDir(out, STUDY).read().settings
     try:
         study = plan_study(settings)
@@ -91,7 +91,7 @@ def read_study(out: Path, root: Path | None = None) -> Study:
 
 
 def check_runs(runs: Sequence[StudyRun], out: Path) -> dict[str, RunCheck]:
-    """Raises for anything wrong with any run before the first one starts. Data sets are read once."""
+    """Raises if any run is invalid, before the first one starts. Data sets are read once."""
     scenarios: dict[str, Scenario] = {}
     cache = Phase0Cache(out / PHASE0)
     checks = {}
@@ -115,7 +115,7 @@ def _check(config: RunConfig, scenarios: dict[str, Scenario], cache: Phase0Cache
 
 
 def check_learnings(learnings: Mapping[str, LearnConfig]) -> None:
-    """The same for policies that must be learned first."""
+    """Raises if any policy training is invalid."""
     for name, learning in learnings.items():
         try:
             check_learning(learning, PseudoTasks(learning, MemorySnapshotCache(0)))  # nothing is trained
@@ -124,10 +124,10 @@ def check_learnings(learnings: Mapping[str, LearnConfig]) -> None:
 
 
 def make_jobs(runs: Sequence[StudyRun], checks: Mapping[str, RunCheck], out: Path) -> list[Job]:
-    """A job for every run, and before them one for every phase 0 that several of them share."""
+    """Returns one job per run, and before them one for each phase 0 that several runs share."""
     cache = out / PHASE0
     users = Counter(checks[run.name].phase0 for run in runs if not checks[run.name].started.done)
-    lenders: dict[str, str] = {}
+    phase0_jobs: dict[str, str] = {}
     jobs = []
     for run in runs:
         check, folder, config = checks[run.name], out / RUNS / run.name, run.config
@@ -136,10 +136,10 @@ def make_jobs(runs: Sequence[StudyRun], checks: Mapping[str, RunCheck], out: Pat
         if check.started.done or (users[check.phase0] == 1 and not check.cached):
             jobs.append(run_job(run.name, config, folder))
             continue
-        if not check.cached and check.phase0 not in lenders:
-            lenders[check.phase0] = f"phase 0 of {run.name}"
-            jobs.append(phase0_job(lenders[check.phase0], config, cache))
-        after = () if check.cached else (lenders[check.phase0],)
+        if not check.cached and check.phase0 not in phase0_jobs:
+            phase0_jobs[check.phase0] = f"phase 0 of {run.name}"
+            jobs.append(phase0_job(phase0_jobs[check.phase0], config, cache))
+        after = () if check.cached else (phase0_jobs[check.phase0],)
         jobs.append(run_job(run.name, config, folder, phase0=cache, after=after))
     return jobs
 
@@ -160,7 +160,7 @@ def _run(jobs: Sequence[Job], pool: WorkerPool, emit: Emit) -> None:
 
 
 def _with_shared_phase0(job: Job, started: RunStarted) -> RunStarted:
-    """A run whose phase 0 another job trains starts after it."""
+    """Counts phase 0 as done if another job trains it."""
     return replace(started, done=max(1, started.done)) if "phase0" in job.payload else started
 
 
@@ -188,14 +188,14 @@ def _begin_or_check(study: Study, folder: WorkDir, fingerprints: Mapping[str, st
 
 
 def _require_same_study(study: Study, folder: WorkDir) -> None:
-    """Compared as planned: a file may be written differently and mean the same."""
+    """Compares the plans, since different files may describe the same study."""
     before = read_study(folder.path)
     for old, new in zip(_planned(before), _planned(study), strict=True):
         folder.require_same_settings(old, new)
 
 
 def _planned(study: Study) -> list[Json]:
-    """The grid first: if it differs, so do the names of the runs."""
+    """Returns the plan as JSON, the grid first: run names depend on it."""
     runs = {run.name: run.config.model_dump(mode="json") for run in study.runs}
     return [
         {"study": study.settings.model_dump(mode="json")},
