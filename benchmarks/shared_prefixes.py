@@ -10,10 +10,10 @@ from remem.data.pseudo import pseudo_scenario
 from remem.data.settings import ScenarioSettings
 from remem.memory.budget import Budget
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.config import LearnSettings
 from remem.rl.paths import ActionPath, Node, Task, TaskKey, sample_path
 from remem.rl.prefix_tree import RewardCache
 from remem.rl.reinforce import Reinforce, Run
+from remem.rl.settings import LearnSettings
 from remem.seeding import Streams
 
 LEARN = LearnSettings(tasks=2, runs=8, pool=4, epochs=10)  # K, Z, P, m

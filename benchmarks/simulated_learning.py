@@ -15,10 +15,10 @@ import torch
 from benchmarks.shared_prefixes import PHASES, make_tasks, sample_runs
 from remem.action import Action
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.config import LearnSettings
 from remem.rl.paths import Node, Task, sample_path
 from remem.rl.prefix_tree import RewardCache
 from remem.rl.reinforce import Reinforce
+from remem.rl.settings import LearnSettings
 from remem.seeding import Streams
 
 BY_SHARE = (0.32, 0.40, 0.47, 0.53, 0.577, 0.623, 0.651, 0.643, 0.587)  # accuracy in a phase, old shares 0.1 ... 0.9

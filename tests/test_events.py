@@ -10,7 +10,7 @@ import pytest
 
 import remem
 from remem.events import Event, fan_out, ignore
-from remem.methods.loop import EpochEnded
+from remem.methods.events import EpochEnded
 from remem.rl.events import LearningStarted, NodesTrained, PolicyUpdated, TaskSummary
 from remem.runs.events import PhaseEvaluated, PhaseSize, PhaseStarted, RunStarted
 from remem.studies.events import JobEnded, JobProgress, LearningProgress, PolicyLearned, StudyStarted

@@ -19,6 +19,8 @@ from remem.parallel.pool import open_pool
 from remem.policies.table import resolve_policy
 from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.learn import learn_in_folder, read_learning
+from remem.rl.paths import TaskKey
+from remem.rl.snapshot_cache import DiskSnapshotCache
 from remem.runs.model import load_model
 from remem.runs.results import load_result
 from remem.runs.run import read_config, resume_in_folder
@@ -95,6 +97,15 @@ def test_an_interrupted_learning_goes_on(copy: Any) -> None:
     assert rewards[0] == pytest.approx(rewards[1], abs=0.1)
     assert [entry["epoch"] for entry in read_log(out / "log.jsonl")] == [1, 2, 3, 4, 5, 6]
     assert any(isinstance(event, NodesTrained) for event in events)
+
+
+def test_an_old_snapshot_of_a_task_is_used_again(copy: Any) -> None:
+    """The file of a task's phase 0 has the same name as before, so a resumed learning finds it."""
+    cache = DiskSnapshotCache(copy("learning-interrupted") / "snapshots", 10**9)
+    found = cache.find((TaskKey(0, "full"), ()))
+    assert found is not None
+    assert {name.partition("/")[0] for name in found.tensors} == {"network", "memory", "evaluated"}
+    assert "evaluated" in found.facts
 
 
 def test_rewards_of_an_old_learning_are_not_trained_again(copy: Any) -> None:

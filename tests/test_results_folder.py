@@ -10,8 +10,8 @@ import pytest
 from remem.policies.files import load_policy
 from remem.report.tables import hundredths
 from remem.runs.config import compose
-from remem.runs.migrations import current_names
 from remem.runs.presets import read_toml
+from remem.runs.renamed import current_names
 from remem.runs.results import load_result
 from remem.studies.grid import plan_study, read_study_file
 

@@ -14,7 +14,7 @@ from remem.cli.options import COMMON, LEARNING, SCENARIO, TRAINING, Out
 from remem.methods.settings import MethodSettings
 from remem.methods.table import METHODS
 from remem.nets.settings import HeadSettings
-from remem.rl.config import LearnSettings
+from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig
 from remem.settings import is_section, plain_fields
 from remem.studies.grid import StudySettings

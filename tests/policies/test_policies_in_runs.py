@@ -16,9 +16,9 @@ from remem.policies.agent import AgentPolicy
 from remem.policies.files import save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.rmm import TwoLevelPolicy
-from remem.runs.prepared import Prepared
 from remem.runs.build import prepare
 from remem.runs.config import compose
+from remem.runs.prepared import Prepared
 from remem.runs.run import public_facts, read_config, resume_in_folder, run, run_in_folder, run_or_resume
 
 SOURCE = {"kind": "phase0", "data": "blobs", "classes": ["0", "1"], "order": "natural", "phases": [2], "budget": 40}

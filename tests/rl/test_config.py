@@ -1,9 +1,11 @@
-"""The section `learn`: where it comes from, what is refused, and which tasks an epoch has."""
+"""config.py: the section `learn`, what is refused, and the tasks and fidelity of every epoch."""
 
 import pytest
 
 from remem.errors import InputError
-from remem.rl.config import LearnSettings, compose_learning, read_learn_settings
+from remem.rl.config import compose_learning, read_learn_settings
+from remem.rl.paths import TaskKey, task_key
+from remem.rl.settings import LearnSettings
 
 
 def test_layers_override_each_other_and_leave_the_run_alone() -> None:
@@ -16,16 +18,26 @@ def test_layers_override_each_other_and_leave_the_run_alone() -> None:
     assert (other.on_source.data.name, other.on_source.data.root) == ("npz:a.npz", other.target.data.root)
 
 
-def test_the_pool_comes_in_turn_and_without_one_tasks_are_ever_new() -> None:
+def test_tasks_of_the_pool_take_turns_and_without_a_pool_every_epoch_has_new_ones() -> None:
     settings = LearnSettings(tasks=3, pool=4)
     assert [settings.tasks_of(epoch) for epoch in range(3)] == [[0, 1, 2], [3, 0, 1], [2, 3, 0]]
     assert LearnSettings(tasks=2, pool=0).tasks_of(5) == [10, 11]
 
 
-def test_the_last_epochs_can_cost_more() -> None:
+def test_the_last_epochs_can_have_another_fidelity() -> None:
     settings = LearnSettings(epochs=2, finish_epochs=1, fidelity="features", finish_fidelity="short")
     assert [settings.fidelity_of(epoch) for epoch in range(settings.all_epochs)] == ["features", "features", "short"]
     assert LearnSettings(epochs=9, finish_epochs=2, crossval_fixed=True).all_epochs == 1
+
+
+def test_runs_share_their_task_unless_the_settings_forbid_it() -> None:
+    learn = LearnSettings(epochs=2, finish_epochs=1, fidelity="features", finish_fidelity="short")
+    assert task_key(learn, 3, 1, "1.0.2") == TaskKey(3, "features")
+    assert task_key(learn, 3, 2, "2.0.2") == TaskKey(3, "short")
+    alone = learn.model_copy(update={"share": False})
+    assert task_key(alone, 3, 1, "1.0.2") == TaskKey(3, "features", "1.0.2")
+    fresh = learn.model_copy(update={"fresh_init": True})
+    assert task_key(fresh, 3, 1, "1.0.2") == TaskKey(3, "features", "1.0.2", fresh=True)
 
 
 @pytest.mark.parametrize(
@@ -41,12 +53,12 @@ def test_the_last_epochs_can_cost_more() -> None:
         ({"pool": 0, "crossval_fixed": True}, r"learn.pool: 0 given; expected at least 1"),
     ],
 )
-def test_mistakes_are_one_line(tree: dict[str, object], message: str) -> None:
+def test_mistakes_are_reported_in_one_line(tree: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         read_learn_settings(tree)
     assert "\n" not in str(caught.value)
 
 
-def test_a_plain_value_is_no_section() -> None:
+def test_a_plain_value_instead_of_the_section_is_refused() -> None:
     with pytest.raises(InputError, match=r"learn: 5 given; expected settings such as learn.epochs=30"):
         compose_learning({"learn": 5})

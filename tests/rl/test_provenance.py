@@ -8,10 +8,10 @@ import pytest
 
 from factories import blobs, write_npz
 from remem.events import ignore
-from remem.rl.config import LearnSettings
 from remem.rl.learn import learn_in_folder
 from remem.rl.provenance import policy_name, provenance, started
 from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.settings import LearnSettings
 from remem.rl.snapshot_cache import MemorySnapshotCache
 from rl_factories import learn_config, reward_lines
 

@@ -115,9 +115,7 @@ def test_a_head_on_features_takes_no_more_steps_than_allowed(data_name: str, bac
         assert config.train.epochs_of(0) == 4
 
 
-def test_a_task_of_features_has_the_phases_and_rows_of_the_full_one(
-    data_name: str, backwards: dict[str, Any]
-) -> None:
+def test_a_task_of_features_has_the_phases_and_rows_of_the_full_one(data_name: str, backwards: dict[str, Any]) -> None:
     tasks = make_tasks(data_name, backwards)
     whole, task = tasks.task(TaskKey(1, "full")), tasks.task(TaskKey(1, "features"))
     assert task.scenario.bank.shape == (8,)  # the width of the network

@@ -11,7 +11,8 @@ from factories import same_tensors
 from plain_policy import plain_entropy, plain_log_prob
 from remem.action import State
 from remem.policies.rmm import SHARES, Choice, PolicySettings, TwoLevelPolicy
-from remem.rl.reinforce import MovingAverage, Reinforce, ReinforceSettings, Run, leave_one_out, objective
+from remem.rl.reinforce import MovingAverage, Reinforce, Run, leave_one_out, objective
+from remem.rl.settings import ReinforceSettings
 
 N_CLASSES = (20, 5, 5)
 

@@ -2,19 +2,18 @@
 
 from copy import deepcopy
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from factories import same_tensors
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.config import LearnConfig, LearnSettings, compose_learning
+from remem.rl.config import LearnConfig, compose_learning
 from remem.rl.paths import ActionPath, Node, Task, TaskKey, sample_path
 from remem.rl.prefix_tree import RewardCache, one_by_one
-from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reinforce import Reinforce, Run
 from remem.rl.snapshot_cache import MemorySnapshotCache
-from remem.rl.trainer import PolicyTrainer, task_key
+from remem.rl.trainer import PolicyTrainer
 from remem.seeding import Streams
 from rl_factories import FakeTrainer, fake_rewards, make_task
 
@@ -41,7 +40,7 @@ class Setup:
         self.fakes = FakeTrainer(MemorySnapshotCache(10**9))
         self.asked: list[Node] = []
         self.rewards = RewardCache(one_by_one(self._train))
-        self.trainer = PolicyTrainer(config, cast(PseudoTasks, FakeTasks()), self.rewards)
+        self.trainer = PolicyTrainer(config, FakeTasks(), self.rewards)
 
     def _train(self, key: TaskKey, path: ActionPath) -> dict[ActionPath, float]:
         self.asked.append((key, path))
@@ -111,16 +110,6 @@ def test_runs_that_share_nothing_take_the_same_paths() -> None:
     }
     assert {key.fresh for key, _ in alone.asked} == {False}
     assert {key.fresh for key, _ in fresh.asked} == {True}
-
-
-def test_task_keys() -> None:
-    learn = LearnSettings(epochs=2, finish_epochs=1, fidelity="features", finish_fidelity="short")
-    assert task_key(learn, 3, 1, "1.0.2") == TaskKey(3, "features")
-    assert task_key(learn, 3, 2, "2.0.2") == TaskKey(3, "short")
-    alone = learn.model_copy(update={"share": False})
-    assert task_key(alone, 3, 1, "1.0.2") == TaskKey(3, "features", "1.0.2")
-    fresh = learn.model_copy(update={"fresh_init": True})
-    assert task_key(fresh, 3, 1, "1.0.2") == TaskKey(3, "features", "1.0.2", fresh=True)
 
 
 @pytest.mark.parametrize("done", [1, 2, 3])

@@ -116,7 +116,7 @@ def flag_parameter(flag: Flag) -> inspect.Parameter:
 def field_of(key: str) -> FieldInfo:
     """The field of a setting of a run, or of the section `learn`."""
     if key.startswith("learn."):
-        from remem.rl.config import LearnSettings
+        from remem.rl.settings import LearnSettings
 
         return field_at(LearnSettings, key.removeprefix("learn."))
     return field_at(RunConfig, key)

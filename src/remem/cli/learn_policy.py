@@ -13,8 +13,9 @@ from remem.cli.options import COMMON, LEARNING, SCENARIO, TRAINING, Out, Quiet, 
 
 if TYPE_CHECKING:
     from remem.policies.learned import Learned
-    from remem.rl.config import LearnConfig, LearnSettings
+    from remem.rl.config import LearnConfig
     from remem.rl.events import LearningStarted, TaskSummary
+    from remem.rl.settings import LearnSettings
 
 ORACLE = " (oracle: it sees all classes of the target before they arrive)"
 

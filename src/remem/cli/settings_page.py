@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from remem.cli.flags import FLAGS
 from remem.methods.settings import MethodSettings
 from remem.methods.table import METHODS
-from remem.rl.config import LearnSettings
+from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig
 from remem.settings import is_section, plain_fields
 from remem.studies.grid import StudySettings

@@ -1,102 +1,13 @@
-"""Settings of policy training: pseudo tasks, runs and their cost."""
+"""The configuration of policy training: a target as a run would see it, and the `learn` section."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
-
-from pydantic import Field, field_validator, model_validator
+from typing import Any
 
 from remem.errors import InputError
-from remem.rl.paths import Fidelity, TaskKey
-from remem.rl.reinforce import ReinforceSettings
+from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
 from remem.runs.trees import Tree, merged
 from remem.settings import Settings
-
-
-class LearnSettings(ReinforceSettings):
-    """The `learn` section: Algorithm 1 with K tasks x Z runs in each of m epochs."""
-
-    levels: Literal[1, 2] = Field(
-        default=2, description="1: decide between old and new classes only; 2: also between harder and easier ones."
-    )
-    crossval_fixed: bool = Field(
-        default=False, description="Learn nothing: compare all fixed shares on the P tasks and keep the best."
-    )
-    source: str = Field(
-        default="phase0", description="Where tasks are cut from: phase0, target (an oracle) or dataset:NAME."
-    )
-    fidelity: Fidelity = Field(
-        default="features",
-        description="How exactly runs are trained: full, short (fewer epochs) or features (only the head).",
-    )
-    epochs: int = Field(default=100, ge=1, description="Policy updates, m.")
-    tasks: int = Field(default=2, ge=1, description="Tasks in each epoch, K.")
-    runs: int = Field(default=8, ge=1, description="Runs of each task, Z.")
-    pool: int = Field(default=4, ge=0, description="Tasks in total, used in turn; 0: new ones in every epoch.")
-    finish_epochs: int = Field(default=0, ge=0, description="Further epochs afterwards, at learn.finish_fidelity.")
-    finish_fidelity: Fidelity = Field(
-        default="full", description="How exactly the runs of these further epochs are trained."
-    )
-    phases: tuple[int, ...] | None = Field(
-        default=None, description="Several N at once, such as [5, 10, 25], task by task; none: the target's."
-    )
-    scale_batch: bool = Field(
-        default=True, description="Shrink batches with the memory, so that a phase has as many steps as on the target."
-    )
-    short_share: float = Field(
-        default=0.25, gt=0, le=1, description="The share of the epochs after phase 0 that `short` trains."
-    )
-    features_steps: int = Field(
-        default=200, ge=1, description="`features` trains a head for at most this many steps per stage."
-    )
-    baseline: Literal["average", "leave-one-out"] = Field(
-        default="leave-one-out",
-        description="What rewards are compared with: a moving average, or the other runs of the same task.",
-    )
-    fresh_init: bool = Field(
-        default=False, description="Train phase 0 anew for every run, as in the paper; then no prefix is shared."
-    )
-    share: bool = Field(
-        default=True, description="Train prefixes that runs share only once; results are the same without it."
-    )
-    hidden: int = Field(default=32, ge=1, le=4096, description="Units of the policy's hidden layers.")
-    disk_gigabytes: float = Field(
-        default=4.0, ge=0, description="Disk space for snapshots of models that later runs continue from."
-    )
-
-    @field_validator("source")
-    @classmethod
-    def _is_a_source(cls, source: str) -> str:
-        if source not in ("phase0", "target") and not (source.startswith("dataset:") and source != "dataset:"):
-            raise InputError(f"source: '{source}' given; expected phase0, target or dataset:NAME")
-        return source
-
-    @field_validator("phases")
-    @classmethod
-    def _are_phases(cls, phases: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if phases is not None and (not phases or min(phases) < 1):
-            raise InputError(f"learn.phases: {list(phases)} given; expected whole numbers of at least 1")
-        return phases
-
-    @model_validator(mode="after")
-    def _has_tasks_for_all(self) -> "LearnSettings":
-        if self.crossval_fixed and not self.pool:
-            raise InputError("learn.pool: 0 given; expected at least 1, the tasks that fixed shares are compared on")
-        if self.pool and len(self.phases or ()) > self.pool:
-            raise InputError(f"learn.pool: {self.pool} given; expected a task for each of learn.phases")
-        return self
-
-    @property
-    def all_epochs(self) -> int:
-        return 1 if self.crossval_fixed else self.epochs + self.finish_epochs
-
-    def fidelity_of(self, epoch: int) -> Fidelity:
-        return self.fidelity if epoch < self.epochs else self.finish_fidelity
-
-    def tasks_of(self, epoch: int) -> list[int]:
-        """Returns the numbers of the K tasks of an epoch: the pool in turn, or new ones in every epoch."""
-        first = epoch * self.tasks
-        return [number % self.pool if self.pool else number for number in range(first, first + self.tasks)]
 
 
 class LearnConfig(Settings):
@@ -140,9 +51,3 @@ def normalized(config: LearnConfig) -> LearnConfig:
 def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
     """Validates a `learn` section. The first error becomes one line."""
     return read_section(LearnSettings, "learn", tree)
-
-
-def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey:
-    """Returns the key of a run's task: shared by all runs of the task, or the run's own if nothing is shared."""
-    alone = learn.fresh_init or not learn.share
-    return TaskKey(number, learn.fidelity_of(epoch), run if alone else "", learn.fresh_init)

@@ -16,10 +16,11 @@ from remem.errors import InputError
 from remem.memory.allocator import Allocator, canonical
 from remem.memory.budget import PhaseFacts
 from remem.rl.config import LearnConfig, compose_learning
-from remem.rl.paths import ActionPath, Fidelity, Task, TaskKey
+from remem.rl.paths import ActionPath, Task, TaskKey
 from remem.rl.prefix_tree import RewardCache, TrainNodes, one_by_one
 from remem.rl.provenance import provenance
 from remem.rl.pseudo_tasks import PseudoTasks
+from remem.rl.settings import Fidelity
 from remem.rl.snapshot_cache import MemorySnapshotCache
 from remem.runs.trees import Tree, merged, nested
 

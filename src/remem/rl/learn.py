@@ -25,7 +25,7 @@ from remem.rl.snapshot_cache import DiskSnapshotCache
 from remem.rl.trainer import Epoch, PolicyTrainer
 from remem.runs.config import validate
 from remem.runs.devices import limit_threads
-from remem.runs.migrations import current_names
+from remem.runs.renamed import current_names
 from remem.storage.event_log import LOG, EventLog
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 from remem.storage.workdir import WorkDir, WorkKind

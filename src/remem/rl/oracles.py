@@ -6,9 +6,9 @@ from statistics import fmean
 from remem.action import EVEN, TENTHS
 from remem.memory.allocator import follow
 from remem.policies.fixed import Fixed
-from remem.rl.config import LearnSettings, task_key
-from remem.rl.paths import ActionPath, Task, TaskSource, follow_path
+from remem.rl.paths import ActionPath, Task, TaskSource, follow_path, task_key
 from remem.rl.prefix_tree import RewardCache
+from remem.rl.settings import LearnSettings
 
 
 def fixed_paths(tasks: Sequence[Task]) -> dict[int, list[ActionPath]]:

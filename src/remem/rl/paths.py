@@ -11,9 +11,9 @@ from remem.data.scenario import Scenario
 from remem.memory.allocator import canonical, follow
 from remem.memory.budget import Budget, PhaseFacts
 from remem.policies.rmm import Choice, TwoLevelPolicy
+from remem.rl.settings import Fidelity, LearnSettings
 
 ActionPath = tuple[Action, ...]  # canonical actions of phases 1, 2, ...
-Fidelity = Literal["full", "short", "features"]
 Reward = Literal["accuracy", "accuracy_cnn"]  # of the method's own readout, or of the trained head
 
 
@@ -30,6 +30,12 @@ class TaskKey:
     def stream(self) -> str:
         """Name of the random streams: all fidelities share class order, validation samples and draws."""
         return f"pseudo {self.number}" + (f" {self.run}" if self.fresh else "")
+
+
+def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey:
+    """Returns the key of a run's task: shared by all runs of the task, or the run's own if nothing is shared."""
+    alone = learn.fresh_init or not learn.share
+    return TaskKey(number, learn.fidelity_of(epoch), run if alone else "", learn.fresh_init)
 
 
 Node = tuple[TaskKey, ActionPath]  # a task and the actions of phases 1..i; () is the end of phase 0

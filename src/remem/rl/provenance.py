@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from remem.rl.config import LearnConfig, LearnSettings
+from remem.rl.config import LearnConfig
 from remem.rl.events import LearningStarted, TaskSummary
 from remem.rl.paths import TaskKey
+from remem.rl.settings import LearnSettings
 from remem.types import Json
 
 if TYPE_CHECKING:

@@ -2,29 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from remem.policies.rmm import Choice, TwoLevelPolicy
-from remem.settings import Settings
-
-
-class ReinforceSettings(Settings):
-    """Learning rates of both levels, the baseline and the entropy bonus."""
-
-    lr_eta: float = Field(default=0.02, gt=0, description="Learning rate of level 1, beta_1.")
-    lr_phi: float = Field(default=0.02, gt=0, description="Learning rate of level 2, beta_2.")
-    baseline: Literal["average", "leave-one-out"] = Field(
-        default="average",
-        description="What rewards are compared with: a moving average, or the other runs of the same task.",
-    )
-    decay: float = Field(default=0.9, ge=0, lt=1, description="Decay of the moving average.")
-    entropy: float = Field(
-        default=0.0, ge=0, description="Weight of the entropy bonus, which rewards undecided policies."
-    )
+from remem.rl.settings import ReinforceSettings
 
 
 @dataclass(frozen=True)

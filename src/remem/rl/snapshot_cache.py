@@ -9,6 +9,7 @@ from typing import Protocol
 
 from remem.errors import DamagedFileError
 from remem.rl.paths import Node
+from remem.runs.migrations import migrate_episode
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
 SUFFIX = ".snapshot"
@@ -69,7 +70,7 @@ class DiskSnapshotCache:
         """Returns None if the snapshot was never put, was removed (by any process, at any time) or is damaged."""
         path = self._file(node)
         try:
-            snapshot = load_snapshot(path)
+            snapshot = load_snapshot(path, migrate_episode)
         except DamagedFileError:
             return None
         with suppress(FileNotFoundError):

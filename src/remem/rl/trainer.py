@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.rl.config import LearnConfig, task_key
-from remem.rl.paths import Node, TaskSource, sample_path
+from remem.rl.config import LearnConfig
+from remem.rl.paths import Node, TaskSource, sample_path, task_key
 from remem.rl.prefix_tree import RewardCache
 from remem.rl.reinforce import Reinforce, Run, Update
 from remem.seeding import Streams

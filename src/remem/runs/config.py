@@ -13,8 +13,8 @@ from remem.memory.budget import MemorySettings
 from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.settings import NetSettings
-from remem.runs.migrations import current_names
 from remem.runs.presets import load_preset
+from remem.runs.renamed import current_names
 from remem.runs.trees import Tree, merged, value_at
 from remem.settings import Settings
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import remem
 from remem.errors import DamagedFileError
 from remem.evaluation.metrics import confusion, forgetting
-from remem.runs.migrations import current_names
+from remem.runs.renamed import current_names
 from remem.storage.atomic import write_atomically
 from remem.storage.jsonfile import read_json, write_json
 from remem.types import IntArray, Json, PhaseResult

@@ -12,10 +12,11 @@ from pydantic import Field, model_validator
 
 from remem.errors import InputError
 from remem.policies.table import policy_folder
-from remem.rl.config import LearnConfig, LearnSettings, read_learn_settings
+from remem.rl.config import LearnConfig, read_learn_settings
+from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
-from remem.runs.migrations import RENAMED, current_names
 from remem.runs.presets import read_toml, shipped_configs
+from remem.runs.renamed import RENAMED, current_names
 from remem.runs.trees import Tree, merged, nested
 from remem.settings import Settings
 from remem.studies.learned_policies import LEARNED, check_shared_settings, identity, learning_of, stand_in

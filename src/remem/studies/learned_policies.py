@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from remem.errors import InputError
-from remem.rl.config import LearnConfig, LearnSettings, normalized
+from remem.rl.config import LearnConfig, normalized
+from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig
 from remem.types import Json
 
