@@ -15,8 +15,8 @@ from remem.episode import Episode
 from remem.events import Event
 from remem.methods import learner as module
 from remem.methods import loop
-from remem.methods.learner import measure
 from remem.methods.events import EpochEnded
+from remem.methods.learner import measure
 from remem.methods.stage import Stage
 from remem.nets.network import Network
 from remem.runs.build import open_episode

@@ -52,7 +52,11 @@ def test_changed_settings_and_changed_data_are_refused(npz: Path, tmp_path: Path
         ("learning.json", lambda text: text[:-9], r"learning.json: not the settings of a learning"),
         ("learning.json", lambda text: "[]", r"learning.json: not the settings of a learning"),
         ("learning.json", lambda text: text.replace('"format":2', '"format":9'), r"format 9, expected 2"),
-        ("learning.json", lambda text: text.replace('"target"', '"targets"'), r"not the settings of a policy's learn"),
+        (
+            "learning.json",
+            lambda text: text.replace('"target"', '"targets"'),
+            r"not the settings of a learning \('target'\)",
+        ),
         ("learning.json", lambda text: text.replace('"runs":3', '"runs":"x"'), r"learn.runs: 'x' given"),
     ],
 )

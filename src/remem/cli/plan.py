@@ -117,7 +117,7 @@ def _notes(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], byte
     from remem.methods.method import Method
 
     config = prepared.config
-    lines = [f"time     about {_about(sum(seconds))} on {config.train.device}, judging by a few batches"]
+    lines = [f"time     about {_about(sum(seconds))} on {config.train.device}, estimated from a few batches"]
     if config.train.devices > 1:
         lines.append(f"note     measured in one process; {config.train.devices} share the work")
     if type(prepared.method).refine is not Method.refine:
