@@ -44,6 +44,30 @@ HOMES = {  # the only places, packages or files, that may import these
     "rich": {"cli"},
     "safetensors": {"storage", "policies"},
 }
+LAYERS = {  # inside a package a module imports only modules of the lines before its own
+    "storage": ("atomic", "event_log jsonfile tensorfile", "workdir"),
+    "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
+    "memory": ("budget store", "allocation", "allocator"),
+    "policies": ("policy static fixed rmm agent", "learned", "files", "table"),
+    "runs": (
+        "events heap devices renamed trees",  # settings as trees, devices
+        "presets migrations results",  # files
+        "config",
+        "prepared model",
+        "build dry_run phase0_cache predict_inputs",  # from settings to objects
+        "run estimate",
+        "jobs",
+    ),
+    "rl": (
+        "settings events",
+        "config paths reinforce",
+        "provenance snapshot_cache pooled_training",
+        "prefix_tree",
+        "pseudo_tasks reward_log oracles trainer",
+        "learn jobs env",
+    ),
+    "studies": ("events learned_policies", "grid", "run summary"),
+}
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400
 MOST_PARAMETERS = 7
@@ -158,8 +182,26 @@ def longest_chain(graph: Mapping[str, set[str]]) -> list[str]:
     return max((chain(module, ()) for module in sorted(graph)), key=len)
 
 
+def inner_breaches(graph: Mapping[str, set[str]], layers: Mapping[str, tuple[str, ...]] = LAYERS) -> list[str]:
+    """Imports within a package that go up or sideways, and modules without a layer."""
+    found = []
+    for package, lines in layers.items():
+        layer = {f"remem.{package}.{name}": place for place, line in enumerate(lines) for name in line.split()}
+        for module in sorted(name for name in graph if name.startswith(f"remem.{package}.")):
+            if module not in layer:
+                found.append(f"{module} has no layer")
+                continue
+            inside = (name for name in sorted(graph[module]) if name in layer)
+            found += [f"{module} may not import {name}" for name in inside if layer[name] >= layer[module]]
+    return found
+
+
 def test_the_package_keeps_every_rule() -> None:
     assert breaches(SOURCE) == []
+
+
+def test_packages_keep_their_inner_layers() -> None:
+    assert inner_breaches(import_graph(SOURCE)) == []
 
 
 def test_import_chains_are_short_and_never_circular() -> None:
@@ -239,3 +281,13 @@ def test_chains_and_cycles_are_found(tmp_path: Path) -> None:
     assert longest_chain(graph) == ["remem.a", "remem.b", "remem.c"]
     with pytest.raises(AssertionError, match=r"cycle: remem\.b -> remem\.c -> remem\.b"):
         longest_chain({**graph, "remem.c": {"remem.b"}})
+
+
+def test_inner_breaches_are_found() -> None:
+    graph = {"remem.a.one": {"remem.a.two", "remem.b"}, "remem.a.two": {"remem.a.same"}, "remem.a.same": set[str]()}
+    layers = {"a": ("one", "two same")}
+    assert inner_breaches(graph, layers) == [
+        "remem.a.one may not import remem.a.two",
+        "remem.a.two may not import remem.a.same",
+    ]
+    assert inner_breaches({"remem.a.new": set()}, layers) == ["remem.a.new has no layer"]

@@ -1,6 +1,5 @@
 """glyphs.py: a hundred measurably different shapes, unseen test faces, and a cache that survives damage."""
 
-import time
 from pathlib import Path
 
 import matplotlib
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from remem.data import glyphs
 from remem.data.datasets import load_dataset
-from remem.data.glyphs import CHARACTERS, CLUTTER, FACES, PREPROCESSING, Pixels, build, cached, stencils
+from remem.data.glyphs import CHARACTERS, CLUTTER, FACES, PREPROCESSING, build, cached, stencils
 from remem.data.settings import DataSettings
 
 ALIKE = 0.9  # the two most similar characters of the set reach 0.88, the homoglyphs below 0.97 and more
@@ -62,13 +61,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five characters and few samples, to save time."""
     monkeypatch.setattr(glyphs, "CHARACTERS", CHARACTERS[:5])
     monkeypatch.setattr(glyphs, "PER_CLASS", {"train": 10, "test": 3})
-
-
-@pytest.fixture(scope="module")
-def whole() -> tuple[dict[str, Pixels], float]:
-    """The whole data set, and the seconds it took to draw."""
-    start = time.process_time()
-    return cached(None), time.process_time() - start
 
 
 def test_every_face_has_every_character() -> None:
@@ -124,9 +116,8 @@ def test_character_and_ground_differ_in_brightness() -> None:
     assert 0.4 < (ground.mean(1) < ink.mean(1)).float().mean() < 0.6
 
 
-def test_the_whole_set(whole: tuple[dict[str, Pixels], float]) -> None:
-    splits, seconds = whole
-    assert seconds < 20
+def test_the_whole_set() -> None:
+    splits = cached(None)
     assert splits["train"].shape == (100, 300, 16, 16, 3)
     assert splits["test"].shape == (100, 60, 16, 16, 3)
     pixels = splits["train"].reshape(-1, 3) / 255

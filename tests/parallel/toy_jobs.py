@@ -14,7 +14,7 @@ from typing import Any
 
 from remem.errors import InputError
 from remem.events import Emit, Event
-from remem.parallel import Job, job_kind
+from remem.parallel.jobs import Job, job_kind
 
 TOY = f"{__name__}:toy"
 

@@ -15,6 +15,8 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_stable_baselines3
 
 from factories import blobs, ready
+from remem.data.arrays import from_arrays
+from remem.data.source import Dataset
 from remem.errors import InputError
 from remem.policies.agent import AgentPolicy
 from remem.rl.config import compose_learning
@@ -31,6 +33,17 @@ PAIRS = ready(blobs())
 SINGLES = ready(blobs(), {"scenario": {"phases": 3, "base_classes": 3}})
 # 19 classes come to 1 and M = 20: 0.1 is two samples for one old class, so that one of the new ones would have none.
 CROWD = ready(blobs(20), {"scenario": {"phases": 1, "base_classes": 1}, "memory": {"budget": 20}})
+
+
+def uneven() -> Dataset:
+    """Six classes of 20, 20, 60, 60, 5 and 5 vectors."""
+    labels = np.repeat(np.arange(6), (20, 20, 60, 60, 5, 5))
+    values = np.arange(len(labels), dtype=np.float32)[:, None]
+    return from_arrays(values, labels, values, labels, name="uneven")
+
+
+# Under M = 40 all shares are feasible in phase 1, and 0.7 to 0.9 in phase 2, which brings 10 samples.
+JUMP = ready(uneven())
 
 TINY = {"train": {"epochs": 1, "batch_size": 64}, "finetune": {"epochs": 0}, "net": {"width": 4, "blocks": [1]}}
 
@@ -107,6 +120,18 @@ def test_where_nothing_is_feasible_the_nearest_is_held() -> None:
     assert (info["carried_out"].tolist(), info["clamped"]) == ([1, 5], True)
 
 
+def test_where_no_feasible_share_can_be_reached_the_nearest_one_is_trained() -> None:
+    training = FakeTraining()
+    env = environment(JUMP, training=training)
+    env.reset()
+    *_, info = act(env, 0, 4)
+    assert info["carried_out"].tolist() == [1, 5]
+    assert np.flatnonzero(info["action_mask"][:9]).tolist() == [0]  # only the old share, 0.1
+    *_, info = act(env, 8, 4)
+    assert (info["carried_out"].tolist(), info["clamped"]) == ([7, 5], True)
+    assert training.asked[-1][1] == make_path((1, 5), (7, 5))  # the same node as for any other wish
+
+
 @pytest.mark.parametrize("prepared", [PAIRS, SINGLES], ids=["pairs", "singles"])
 def test_masks_allow_exactly_the_shares_that_are_not_clamped(prepared: Any) -> None:
     rng = np.random.default_rng(0)
@@ -126,7 +151,7 @@ def test_masks_allow_exactly_the_shares_that_are_not_clamped(prepared: Any) -> N
             path.append((int(rng.integers(9)), int(rng.integers(9))))
 
 
-@pytest.mark.parametrize("prepared", [PAIRS, SINGLES, CROWD], ids=["pairs", "singles", "crowd"])
+@pytest.mark.parametrize("prepared", [PAIRS, SINGLES, CROWD, JUMP], ids=["pairs", "singles", "crowd", "jump"])
 def test_an_agent_in_a_run_does_what_it_did_here(prepared: Any) -> None:
     rng = np.random.default_rng(1)
     for _ in range(30):

@@ -10,31 +10,46 @@ import pytest
 from remem.runs.heap import keep_freed_memory
 
 PROBE = """
-import resource, sys
+import ctypes, sys
 import numpy as np
 from remem.runs.heap import keep_freed_memory
+
+class Info(ctypes.Structure):
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+
+mallinfo2 = ctypes.CDLL(None).mallinfo2
+mallinfo2.restype = Info
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
-def use():
-    for block in [np.empty(2**20) for _ in range(4)]:
-        block.fill(1.0)
-use()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    use()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+mapped, free = mallinfo2().hblkhd, mallinfo2().fordblks
+blocks = [np.ones(2**20) for _ in range(4)]
+mapped = mallinfo2().hblkhd - mapped
+del blocks
+print(mapped, mallinfo2().fordblks - free)
 """
+MEBIBYTES = 2**20
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
-def test_freed_memory_is_reused_without_page_faults() -> None:
-    """Four blocks of 8 MB, freed and allocated ten times: 81920 pages of 4 kB, or 160 pages of 2 MB."""
+def has_mallinfo2() -> bool:
+    return platform.libc_ver()[0] == "glibc" and hasattr(ctypes.CDLL(None), "mallinfo2")
 
-    def faults(mode: str) -> int:
-        return int(subprocess.run([sys.executable, "-c", PROBE, mode], capture_output=True, check=True).stdout)
 
-    kept = faults("keep")
-    assert kept < 100 < faults("default")
+@pytest.mark.skipif(not has_mallinfo2(), reason="needs glibc 2.33 or newer")
+def test_freed_memory_stays_with_the_process() -> None:
+    """Four blocks of 8 MiB: glibc maps each from the system and returns it, unless it is told to keep them."""
+
+    def probe(mode: str) -> tuple[int, int]:
+        found = subprocess.run([sys.executable, "-c", PROBE, mode], capture_output=True, check=True, text=True).stdout
+        mapped, kept = map(int, found.split())
+        return mapped, kept
+
+    mapped, kept = probe("keep")
+    assert mapped < MEBIBYTES
+    assert kept > 31 * MEBIBYTES
+    mapped, kept = probe("default")
+    assert mapped > 31 * MEBIBYTES
+    assert kept < MEBIBYTES
 
 
 def test_c_library_without_mallopt_is_left_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:

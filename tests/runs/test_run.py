@@ -138,6 +138,19 @@ def test_incomplete_log_line_is_dropped(own: Path, tmp_path: Path) -> None:
     assert log_of(out) == log_of(whole)
 
 
+@pytest.mark.parametrize("gone", ["checkpoint.safetensors", "result.json"])
+def test_a_run_is_never_overwritten_while_part_of_it_is_there(gone: str, own: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run_in_folder(on_disk(own), out)
+    (out / gone).unlink()
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    with pytest.raises(InputError, match="holds this run already"):
+        run_in_folder(on_disk(own), out)
+    with pytest.raises(InputError, match="seed is 9, but this run began with 3"):
+        run_in_folder(on_disk(own, {"seed": 9}), out)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
 def test_a_folder_is_used_once(own: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run_in_folder(on_disk(own), out)
