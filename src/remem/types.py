@@ -12,7 +12,6 @@ from remem.action import Decision
 IntArray = NDArray[np.int64]
 Values = NDArray[Any]  # (n, h, w, c) uint8 images or (n, d) float32 vectors
 Json = dict[str, Any]  # a JSON object
-Json = dict[str, Any]  # a JSON object
 
 
 class Reader(Protocol):
