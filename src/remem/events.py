@@ -1,11 +1,12 @@
 """Events: what runs, policy learning and studies report while they go on. Subscribers are plain callables."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core.core_schema import CoreSchema, is_instance_schema
 
 
 class Event:
@@ -23,22 +24,46 @@ class Event:
         cls.kind = kind
         Event._kinds[kind] = cls
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """A field of type Event takes any event; a field of one kind is checked like any dataclass."""
+        return is_instance_schema(Event) if cls is Event else handler(source)
+
     def to_json(self) -> dict[str, Any]:
         """One line of a log, or a message between processes."""
-        return {"event": self.kind, **asdict(self)}  # type: ignore[call-overload]
+        values = {item.name: _plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
+        return {"event": self.kind, **values}
 
     @staticmethod
     def from_json(tree: Mapping[str, Any]) -> "Event":
         """The inverse of `to_json`; ValueError for anything else."""
-        values = dict(tree)
-        kind = values.pop("event", None)
-        if kind not in Event._kinds:
+        kind = tree.get("event")
+        if not isinstance(kind, str) or kind not in Event._kinds:
             raise ValueError(f"no event of kind {kind!r}")
+        values = {name: _decoded(value) for name, value in tree.items() if name != "event"}
         try:
             event: Event = _adapter(kind).validate_python(values)
         except ValidationError as error:
             raise ValueError(str(error)) from error
         return event
+
+
+def _plain(value: Any) -> Any:
+    """Events inside an event keep their kinds; other dataclasses become plain objects."""
+    if isinstance(value, Event):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return tuple(map(_plain, value)) if isinstance(value, tuple | list) else value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        inner = {name: _decoded(part) for name, part in value.items()}
+        return Event.from_json(value) if "event" in value else inner
+    return value
 
 
 Emit = Callable[[Event], None]

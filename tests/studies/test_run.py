@@ -100,9 +100,9 @@ def test_a_learned_policy_equals_one_that_was_learned_alone(finished: Finished, 
 
 def test_phase_0_is_trained_once_for_all_runs_that_share_it(finished: Finished) -> None:
     trained = [
-        (event.name, event.event.phase)
+        (event.name, event.progress.phase)
         for event in finished.events
-        if isinstance(event, JobProgress) and isinstance(event.event, PhaseEvaluated)
+        if isinstance(event, JobProgress) and isinstance(event.progress, PhaseEvaluated)
     ]
     runs = [(run.name, phase) for run in finished.study.runs for phase in (1, 2)]
     assert sorted(trained) == sorted([("phase 0 of static_seed-0", 0), ("phase 0 of static_seed-1", 0), *runs])
@@ -124,14 +124,14 @@ def test_events_report_what_will_happen_and_what_has_happened(finished: Finished
     assert ended["phase 0 of static_seed-0"] == JobEnded("phase 0 of static_seed-0")
     assert [event.name for event in others if isinstance(event, PolicyLearned)] == names
     learning = [event for event in others if isinstance(event, LearningProgress)]
-    assert [event.name for event in learning if isinstance(event.event, LearningStarted)] == names
+    assert [event.name for event in learning if isinstance(event.progress, LearningStarted)] == names
 
 
 def test_runs_that_share_a_phase_0_report_it_as_done(finished: Finished) -> None:
     begun = {
-        event.name: event.event
+        event.name: event.progress
         for event in finished.events
-        if isinstance(event, JobProgress) and isinstance(event.event, RunStarted)
+        if isinstance(event, JobProgress) and isinstance(event.progress, RunStarted)
     }
     started = finished.events[0]
     assert isinstance(started, StudyStarted)

@@ -21,7 +21,7 @@ class LearningProgress(Event, kind="study-learning"):
     """An event of the policy that is being learned."""
 
     name: str
-    event: Event
+    progress: Event
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class JobProgress(Event, kind="study-job"):
     """An event of a run, or of a shared phase 0."""
 
     name: str
-    event: Event
+    progress: Event
 
 
 @dataclass(frozen=True)

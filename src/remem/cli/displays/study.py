@@ -39,12 +39,12 @@ class StudyDisplay(Display):
         elif isinstance(event, LearningProgress):
             if self.learning is None:
                 self.learning, self._stage_time = LearningDisplay(self._now), self._now()
-            self.learning.emit(event.event)
+            self.learning.emit(event.progress)
         elif isinstance(event, PolicyLearned):
             self.learned.append(self._now() - self._stage_time)
             self.learning = None
         elif isinstance(event, JobProgress):
-            self._update(event.name, event.event)
+            self._update(event.name, event.progress)
         elif isinstance(event, JobEnded):
             self._end(event.name)
         self.show(event)
