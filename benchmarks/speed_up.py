@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 WORKERS = (1, 2, 4, 10, 32, 100, 316, 1000)
-TOLD = (2, 10, 100, 1000)  # columns of the table
+WORKER_COUNTS = (2, 10, 100, 1000)  # columns of the table
 TASKS, POOL, EPOCHS, PHASES = 2, 4, 10, 5  # K, P, m, N
 TEACHER = 1.3  # cost of a sample where a teacher is asked, in samples without one
 PHASE0, LATER = 25 * 450, TEACHER * 3150  # samples in one epoch of a pseudo task of CIFAR-100, M = 7000
@@ -126,12 +126,12 @@ def speed_up(barriers: Sequence[Sequence[Job]], workers: int) -> float:
 def table() -> str:
     """Markdown: the speed-up over one worker, and what it can be at most."""
     lines = [
-        f"| | phases trained | {' | '.join(f'{n} workers' for n in TOLD)} | at most |",
+        f"| | phases trained | {' | '.join(f'{n} workers' for n in WORKER_COUNTS)} | at most |",
         "| :-- " + 6 * "| --: " + "|",
     ]
     for name in CASES:
         barriers = case(name)
-        numbers = [speed_up(barriers, workers) for workers in (*TOLD, 10**9)]
+        numbers = [speed_up(barriers, workers) for workers in (*WORKER_COUNTS, 10**9)]
         phases = sum(job.cost > 0 for jobs in barriers for job in jobs)
         lines.append(f"| {name} | {phases} | {' | '.join(f'{number:.1f}' for number in numbers)} |")
     return "\n".join(lines)

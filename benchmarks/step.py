@@ -12,9 +12,8 @@ SIDES = {"ours": ("ours",), "no workers": ("customary",), "2 workers": ("customa
 
 
 def measure(threads: int, turns: int) -> dict[str, list[dict[str, Any]]]:
-    """What the sides tell, a few steps of each in turn. Processes of their own, since memory and threads are settings
-    of a process."""
-    told: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    """Measurements of all sides, a few steps of each in turn, in processes of their own: threads are per process."""
+    measured: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     with ExitStack() as stack:
         sides = {
             side: stack.enter_context(Turns("benchmarks.phase", *arguments, "--threads", str(threads)))
@@ -24,19 +23,19 @@ def measure(threads: int, turns: int) -> dict[str, list[dict[str, Any]]]:
             for side, process in sides.items():
                 found = process.turn()
                 if turn:  # the first warms up
-                    told[side].append(found)
-    return told
+                    measured[side].append(found)
+    return measured
 
 
 def rows_of(threads: int, turns: int) -> list[Row]:
-    told = measure(threads, turns)
-    steps = {side: [found["step"] for found in all_found] for side, all_found in told.items()}
+    measured = measure(threads, turns)
+    steps = {side: [found["step"] for found in results] for side, results in measured.items()}
     better = min(("no workers", "2 workers"), key=lambda side: median(steps[side]))
     step, plain = median(steps["ours"]), median(steps[better])
-    data, peak = (median(found[key] for found in told["ours"]) for key in ("data", "peak"))
+    data, peak = (median(found[key] for found in measured["ours"]) for key in ("data", "peak"))
     # Forward, backward (twice as much), and the teacher's forward pass.
-    speed = 4 * told["ours"][0]["flops"] / step
-    name, precision = f"{threads} thread{'s' if threads > 1 else ''}", told["ours"][0]["precision"]
+    speed = 4 * measured["ours"][0]["flops"] / step
+    name, precision = f"{threads} thread{'s' if threads > 1 else ''}", measured["ours"][0]["precision"]
     return [
         Row(
             f"samples per second, {name}",

@@ -45,7 +45,7 @@ def load(path: Path) -> Parts:
 def save(path: Path, parts: Parts) -> None:
     machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
     rows = {part: [asdict(row) for row in rows] for part, rows in parts.items()}
-    path.write_text(json.dumps({"machine": machine, "parts": rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"machine": machine, "parts": rows}, separators=(",", ":")) + "\n")
 
 
 def processor() -> str:

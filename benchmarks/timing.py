@@ -21,8 +21,8 @@ def alternate(
 ) -> dict[str, list[float]]:
     """Seconds of every side: all in turn, once to warm up and then `repeats` times.
 
-    Of the processor, unless told otherwise: waiting for a core that others use is no work. Before every time each
-    side works for `wake` seconds unmeasured: a core that slept while another side used one thread is slow at first.
+    By default CPU seconds, which do not count waiting for a busy core. Each side first works for `wake` seconds that
+    are not measured, because a core that was idle while another side used one thread is slow at first.
     """
     times: dict[str, list[float]] = {name: [] for name in sides}
     for attempt in range(repeats + 1):

@@ -78,7 +78,7 @@ def step(
     memory_format: torch.memory_format = torch.channels_last,
     **options: bool,
 ) -> Step:
-    """The same weights and pictures for all; a teacher is changed as its student is, unless told otherwise."""
+    """The same weights and images for all; by default the teacher is changed like its student."""
     student, teacher = network(memory_format), network(memory_format).eval().requires_grad_(False)
     student.head.grow(NEW, torch.Generator())
     draws = torch.Generator().manual_seed(0)

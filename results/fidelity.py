@@ -49,7 +49,9 @@ def main() -> None:
     work = options.out.with_suffix(".work")
     work.mkdir(parents=True, exist_ok=True)
     found = measure(config, work, options.each, options.workers)
-    options.out.write_text(json.dumps({"config": options.config, "set": options.set, **found}, indent=1) + "\n")
+    options.out.write_text(
+        json.dumps({"config": options.config, "set": options.set, **found}, separators=(",", ":")) + "\n"
+    )
     print(summary(found))
 
 
