@@ -186,3 +186,9 @@ def test_a_pickle_is_refused_and_never_run(tmp_path: Path) -> None:
     assert not trace.exists()
     pickle.loads((tmp_path / "pickle").read_bytes())
     assert trace.exists()  # the trap works
+
+
+def test_only_files_of_format_1_may_lack_a_checksum(tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(1)}, tmp_path / "bare", {"remem": '{"format": 2, "facts": "{}"}'})
+    with pytest.raises(DamagedFileError, match="checksum"):
+        load_snapshot(tmp_path / "bare")

@@ -42,9 +42,10 @@ def test_damaged_settings_are_refused(text: str, tmp_path: Path) -> None:
         WorkDir(tmp_path, KIND).read()
 
 
-def test_settings_of_a_later_format_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"format": 3}')
-    with pytest.raises(DamagedFileError, match=r"config.json: format 3, expected 2"):
+@pytest.mark.parametrize("number", [0, 3])
+def test_settings_of_an_unknown_format_are_refused(number: int, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(f'{{"format": {number}}}')
+    with pytest.raises(DamagedFileError, match=rf"config.json: format {number}, expected 2"):
         WorkDir(tmp_path, KIND).read()
 
 
@@ -96,6 +97,8 @@ def test_data_may_move_but_not_change(tmp_path: Path) -> None:
         folder.require_same_data({"data": "abc"}, {"data": "abd"})
     with pytest.raises(InputError, match="the data have changed since this run began"):
         folder.require_same_data({}, {"data": "abc"})
+    with pytest.raises(InputError, match="the data have changed since this run began"):
+        folder.require_same_data({"one": "abc", "two": "def"}, {"one": "abc", "two": "xyz"})
 
 
 def test_claimed_folder_cannot_be_claimed_again(tmp_path: Path) -> None:
