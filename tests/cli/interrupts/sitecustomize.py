@@ -20,8 +20,8 @@ ROLE = "worker" if "remem.parallel.worker" in sys.orig_argv else "driver"
 
 
 def interrupt(event: Any) -> None:
-    while hasattr(event, "event"):  # an event of one run of a study
-        event = event.event
+    while hasattr(event, "progress"):  # an event of one run of a study
+        event = event.progress
     if type(event).__name__ != PLAN["event"] or getattr(event, "phase", 0) < PLAN["phase"]:
         return
     own = os.getpid()
