@@ -63,8 +63,10 @@ def test_folder_with_files_of_other_work_is_refused(name: str, tmp_path: Path) -
 
 
 def test_folder_with_unrelated_files_is_accepted(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
+    (tmp_path / "notes.txt").write_text("mine")
     WorkDir(tmp_path, KIND).require_free()
+    assert begun(tmp_path).exists
+    assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
