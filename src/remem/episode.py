@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from remem.memory.allocator import Allocator
 from remem.memory.budget import Budget, PhaseFacts
 from remem.memory.store import HeldView, Memory
 from remem.methods.learner import Learner
+from remem.methods.method import Measures
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.storage.tensorfile import Snapshot
@@ -38,6 +39,16 @@ class Clock:
             self.seconds[purpose] += time.perf_counter() - started
 
 
+@dataclass(frozen=True)
+class TrainedPhase:
+    """A phase that was trained in this process and can be evaluated."""
+
+    phase: Phase
+    allocation: Allocation | None
+    measures: Measures
+    clock: Clock
+
+
 class Episode:
     """The state of a run between phases. Target runs, pseudo tasks and user streams are all episodes."""
 
@@ -54,8 +65,7 @@ class Episode:
         self._allocator = Allocator(budget)
         self._phases: list[tuple[int, ...]] = []  # classes of each phase so far
         self._evaluated: list[Samples] = []  # evaluation samples of each phase so far
-        # The latest phase, if it was trained in this process.
-        self._latest: tuple[Phase, Allocation | None, Clock] | None = None
+        self._latest: TrainedPhase | None = None
 
     @property
     def next_phase(self) -> int:
@@ -98,23 +108,23 @@ class Episode:
         self._latest, clock = None, Clock()
         allocation = self._allocate(phase, action, clock)  # Eq. 1 and 2
         with clock("select"):
-            self._keep_exemplars(allocation)  # lines 15-16; frees the rest
+            refined = self._keep_exemplars(allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
         with clock("train"):
             self._learner.fit(phase, self._memory.samples(), self._held)  # line 18
         self._phases.append(phase.classes)
         self._evaluated.append(phase.eval_samples)
         self._allocator.add_phase(len(phase.classes))
-        self._latest = phase, allocation, clock
+        measures = {**refined, **self._learner.method.measures(self._learner.network)}
+        self._latest = TrainedPhase(phase, allocation, measures, clock)
 
     def evaluate(self) -> PhaseResult:
         """Evaluates both readouts on all seen classes after the latest phase: line 19."""
         if self._latest is None:
             raise ValueError("no phase has been trained since this episode began or was restored")
-        phase, allocation, clock = self._latest
-        with clock("evaluate"):
+        with self._latest.clock("evaluate"):
             predictions = self._predict()
-        return self._result(phase, allocation, predictions, clock)
+        return self._result(self._latest, predictions)
 
     def class_means(self) -> metrics.FloatArray | None:
         """Returns the class means of the nearest-mean readout, or None if a seen class holds no sample."""
@@ -195,24 +205,24 @@ class Episode:
             self._memory.rank(label, order)
         return split(class_entropy(described.logits, samples.labels))
 
-    def _keep_exemplars(self, allocation: Allocation | None) -> None:
+    def _keep_exemplars(self, allocation: Allocation | None) -> Measures:
         """Cuts every old class to its quota and frees the rest: lines 15-16. The method may refine what is kept."""
         if allocation is None:
             self._memory.open(None)
-            return
-        if self._allocator.groups:
-            self._refine(allocation)
+            return {}
+        refined = self._refine(allocation) if self._allocator.groups else {}
         self._bank.drop(self._memory.cut(allocation.old))
         self._memory.open(allocation.budget)
+        return refined
 
-    def _refine(self, allocation: Allocation) -> None:
+    def _refine(self, allocation: Allocation) -> Measures:
         """Lets the method refine the exemplars to be kept, while everything is still held."""
         latest = set(self._phases[-1])
         kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
         new = _samples({label: rows for label, rows in kept.items() if label in latest})
         old = _samples({label: rows for label, rows in kept.items() if label not in latest})
         held = self._memory.samples().of(latest)
-        self._learner.refine(new, old, held, self._held, self._replace, self.next_phase)
+        return self._learner.refine(new, old, held, self._held, self._replace, self.next_phase)
 
     def _replace(self, samples: Samples, values: Values) -> IntArray:
         """Replaces rows by their refined versions and returns the new row numbers."""
@@ -238,9 +248,8 @@ class Episode:
         nme = None if means is None else metrics.nearest_mean(described.features, means)
         return Predictions(seen.labels, described.logits.argmax(axis=1), nme)
 
-    def _result(
-        self, phase: Phase, allocation: Allocation | None, predictions: Predictions, clock: Clock
-    ) -> PhaseResult:
+    def _result(self, latest: TrainedPhase, predictions: Predictions) -> PhaseResult:
+        phase, allocation = latest.phase, latest.allocation
         labels, own = predictions.labels, predictions.nme if self._learner.method.readout == "nme" else predictions.cnn
         if own is None:
             raise ValueError("a method that keeps no exemplars cannot read out by nearest means")
@@ -263,7 +272,8 @@ class Episode:
             held_old=sum(counts.values()) - held_new,
             held_new=held_new,
             held_per_class=counts,
-            seconds=clock.seconds,
+            measures=latest.measures,
+            seconds=latest.clock.seconds,
             predictions=predictions,
         )
 

@@ -110,5 +110,6 @@ class PhaseResult:
     held_old: int
     held_new: int
     held_per_class: Mapping[int, int]
+    measures: Mapping[str, tuple[float, ...]]  # numbers of the method's own, such as AANets' branch weights
     seconds: Mapping[str, float]
     predictions: Predictions

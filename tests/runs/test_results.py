@@ -98,6 +98,7 @@ def test_phase_record() -> None:
         held_old=6,
         held_new=4,
         held_per_class={0: 6, 1: 4},
+        measures={"branch_weights": (0.5, 0.25)},
         seconds={"train": 1.5},
         predictions=predictions,
     )

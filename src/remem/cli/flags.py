@@ -46,6 +46,7 @@ FLAGS = (
     Flag("--order", "scenario.order", SCENARIO, "ORDER"),
     Flag("--phases", "scenario.phases", SCENARIO, "N"),
     Flag("--base-classes", "scenario.base_classes", SCENARIO, "B"),
+    Flag("--classes", "scenario.classes", SCENARIO, "C"),
     Flag("--budget", "memory.budget", SCENARIO, "M"),
     Flag("--exemplars", "memory.exemplars", SCENARIO, "E"),
     Flag("--policy", "policy", SCENARIO, "NAME"),

@@ -2,6 +2,10 @@
 
 Nothing is downloaded. The test set uses one face of each of three font families, and training never sees it. No two
 characters have the same shape at any size; a test measures that.
+
+The pixels are the same on every processor. Shapes and colours are computed in float64 and rounded to whole numbers of
+1 / UNIT; everything after that is integer arithmetic. Processors differ in the last bit of a float64, which is 2^36
+times smaller than the steps of that rounding.
 """
 
 import math
@@ -27,7 +31,7 @@ from remem.data.source import Dataset, DatasetEntry, cache_folder, never_damaged
 
 Pixels = NDArray[np.uint8]
 
-VERSION = 1  # increase it whenever the images change; caches of older versions are then ignored
+VERSION = 2  # increase it whenever the images change; caches of older versions are then ignored
 CHARACTERS = "ABEGKMNPQSUVWXYZ3479bdekmnrÆŒØƢƩɔəɤɸΞΨβζλμωЖИЧЮЪЂЉбйԳԶԷԸԹՀՂՃՇՊՎՔՖխկչպջადეკლორფჭჯ&@#%$€§¶©÷*√∞⌘♪♫♭♮♀♡"
 CLUTTER = "/\\()~-|_"  # background strokes; no class looks like one of them
 FACES = {  # the test set has one face of each family, the training set the others
@@ -40,6 +44,7 @@ FACES = {  # the test set has one face of each family, the training set the othe
 }
 PER_CLASS = {"train": 300, "test": 60}
 SIZE = 16  # side of an image
+UNIT = 2**16  # whole numbers from 0 to UNIT stand for brightness and coverage from 0 to 1
 FINE = 2 * SIZE  # side of the grid on which shapes are deformed before they are averaged down
 PREPROCESSING = Preprocessing(mean=(0.5, 0.5, 0.5), std=(0.326, 0.326, 0.326), augment="crop", flip=False)
 STENCIL = 64  # side of an undistorted mask
@@ -79,7 +84,12 @@ def stencils(characters: str, faces: Sequence[str]) -> Pixels:
 
 
 def _uniform(rng: np.random.Generator, low: float, high: float, *shape: int) -> Tensor:
-    return torch.from_numpy(rng.uniform(low, high, shape).astype(np.float32))
+    return torch.from_numpy(rng.uniform(low, high, shape))
+
+
+def _whole(values: Tensor) -> Tensor:
+    """Fractions as whole numbers of 1 / UNIT."""
+    return (values * UNIT).round().long()
 
 
 def _bent(masks: Tensor, rng: np.random.Generator, shift: float) -> Tensor:
@@ -96,7 +106,7 @@ def _bent(masks: Tensor, rng: np.random.Generator, shift: float) -> Tensor:
     turn = torch.stack([across, down], dim=1)  # (n, 2, 2)
     move = _uniform(rng, -shift, shift, count, 2, 1)
     grid = F.affine_grid(torch.cat([turn, -turn @ move], dim=2), [count, 1, FINE, FINE], align_corners=False)
-    bend = torch.from_numpy(rng.normal(0, BEND, (count, 2, 4, 4)).astype(np.float32))
+    bend = torch.from_numpy(rng.normal(0, BEND, (count, 2, 4, 4)))
     grid = grid + F.interpolate(bend, (FINE, FINE), mode="bicubic", align_corners=True).permute(0, 2, 3, 1)
     return F.grid_sample(masks[:, None], grid, align_corners=False)[:, 0]
 
@@ -120,24 +130,24 @@ def _colours(count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tens
 def draw(masks: Tensor, strokes: Tensor, rng: np.random.Generator) -> Pixels:
     """Images (n, SIZE, SIZE, 3) of masks (n, s, s), each over a clutter stroke from `strokes` (m, s, s)."""
     count = len(masks)
-    ground, ink, clutter = (colour[:, None, None, :] for colour in _colours(count, rng))
-    ramp = torch.linspace(-1, 1, SIZE)
+    ground, ink, clutter = (_whole(colour)[:, None, None, :] for colour in _colours(count, rng))
+    ramp = torch.linspace(-1, 1, SIZE, dtype=torch.float64)
     light = _uniform(rng, -0.15, 0.15, 2, count, 1, 1)
-    picture = ground + (light[0] * ramp[:, None] + light[1] * ramp)[..., None]
+    picture = ground + _whole(light[0] * ramp[:, None] + light[1] * ramp)[..., None]
     stroke = strokes[torch.from_numpy(rng.integers(0, len(strokes), count))]
     for shapes, shift, colour in ((stroke, 1.0, clutter), (masks, SHIFT, ink)):
-        cover = _thickened(_bent(shapes, rng, shift), rng)[..., None]
-        picture = picture + cover * (colour - picture)
-    grain = rng.standard_normal((count, SIZE, SIZE, 3), dtype=np.float32)
-    picture = picture + torch.from_numpy(grain) * _uniform(rng, 0, NOISE, count, 1, 1, 1)
-    return (picture.clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+        cover = _whole(_thickened(_bent(shapes, rng, shift), rng))[..., None]
+        picture = (picture * (UNIT - cover) + colour * cover) // UNIT
+    grain = torch.from_numpy(rng.standard_normal((count, SIZE, SIZE, 3)))
+    picture = picture + _whole(grain * _uniform(rng, 0, NOISE, count, 1, 1, 1))
+    return ((picture.clamp(0, UNIT) * 255 + UNIT // 2) // UNIT).to(torch.uint8).numpy()
 
 
 def build(split: str) -> Pixels:
     """All images of a split, (classes, samples, SIZE, SIZE, 3); samples cycle through the faces."""
     faces = FACES[split]
-    shapes = torch.from_numpy(stencils(CHARACTERS, faces)).float() / 255  # (faces, classes, s, s)
-    strokes = torch.from_numpy(stencils(CLUTTER, faces)).float().flatten(0, 1) / 255
+    shapes = torch.from_numpy(stencils(CHARACTERS, faces)).double() / 255  # (faces, classes, s, s)
+    strokes = torch.from_numpy(stencils(CLUTTER, faces)).double().flatten(0, 1) / 255
     face = torch.arange(PER_CLASS[split]) % len(faces)
     key = list(FACES).index(split)
     streams = [np.random.default_rng([VERSION, key, label]) for label in range(len(CHARACTERS))]

@@ -36,7 +36,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
     """Splits a data set into phases. Depends on the data and the class order only, not on the run seed."""
     if not 0 <= settings.validation < 1:
         raise InputError(f"validation: {settings.validation} given; expected a share from 0 to below 1")
-    order = class_order(settings.order, dataset.name, len(dataset.class_names))
+    order = selected_classes(settings, dataset)
     sizes = phase_sizes(len(order), settings.phases, settings.base_classes)
     train = rows_by_position(dataset.train.labels, order)
     for position, rows in enumerate(train):
@@ -68,6 +68,14 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
     )
 
 
+def selected_classes(settings: ScenarioSettings, dataset: Dataset) -> tuple[int, ...]:
+    """The labels of the scenario in their class order."""
+    known = len(dataset.class_names)
+    if settings.classes is not None and settings.classes > known:
+        raise InputError(f"classes: {settings.classes} given; expected at most {known}, all of {dataset.name}")
+    return class_order(settings.order, dataset.name, known)[: settings.classes]
+
+
 def phase_sizes(classes: int, phases: int, base_classes: int | None) -> tuple[int, ...]:
     """The number of classes of phases 0..N; if they do not divide evenly, earlier phases get one more."""
     if phases < 1:
@@ -93,9 +101,8 @@ def _even(total: int, parts: int) -> tuple[int, ...]:
 def rows_by_position(labels: IntArray, order: tuple[int, ...]) -> list[IntArray]:
     """The rows of each class in ascending order, by position in the class order."""
     by_label = np.argsort(labels, kind="stable")
-    ends = np.searchsorted(labels[by_label], np.arange(len(order)), side="right")
-    starts = np.searchsorted(labels[by_label], np.arange(len(order)), side="left")
-    return [by_label[starts[label] : ends[label]].astype(np.int64) for label in order]
+    starts, ends = (np.searchsorted(labels[by_label], order, side=side) for side in ("left", "right"))
+    return [by_label[start:end].astype(np.int64) for start, end in zip(starts, ends, strict=True)]
 
 
 def _cut(rows: IntArray, share: float, label: int, dataset: Dataset) -> tuple[IntArray, IntArray]:

@@ -60,6 +60,9 @@ class ScenarioSettings(Settings):
     base_classes: int | None = Field(
         default=None, description="Classes of phase 0; none: half of all; 0: as many as in the other phases."
     )
+    classes: int | None = Field(
+        default=None, ge=2, description="Use only this many classes, the first of the class order; none: all."
+    )
     order: str = Field(
         default="seed:0", description="Class order: lucir, podnet-1|2|3, seed:K, natural, or a JSON file."
     )

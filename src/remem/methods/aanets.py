@@ -11,7 +11,7 @@ from torch import Tensor
 from remem.methods.icarl import Icarl, IcarlSettings
 from remem.methods.losses import classify
 from remem.methods.lucir import Lucir, LucirSettings
-from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
+from remem.methods.method import Describe, Measures, Method, MethodEntry, PhaseFacts
 from remem.methods.podnet import Podnet, PodnetSettings
 from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.stage import Losses, Objective, ParameterGroup, Stage
@@ -28,6 +28,7 @@ class AANets(Method):
         self._inner = inner
         self._mixture_lr = mixture_lr
         self.head, self.readout, self.replay = inner.head, inner.readout, inner.replay
+        self.phase0 = inner.phase0  # which has one branch
 
     def expand(self, network: Network) -> None:
         """Before phase 1, both branches start as copies of the phase-0 network; they are never merged."""
@@ -54,6 +55,11 @@ class AANets(Method):
     def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
         return replace(self._inner.balanced(main, network, samples, settings), after_epoch=None)
 
+    def measures(self, network: Network) -> Measures:
+        """The stable branch's weight at every level."""
+        backbone = network.backbone
+        return {"branch_weights": tuple(backbone.weights.tolist())} if isinstance(backbone, TwoBranch) else {}
+
     def _mixture_stage(self, facts: PhaseFacts, network: Network, held: Samples, train: TrainSettings) -> Stage | None:
         """The upper level: cross-entropy on balanced data; trains only the branch weights, batch norm is frozen."""
         if self._mixture_lr == 0:
@@ -64,9 +70,10 @@ class AANets(Method):
             name="mixture",
             samples=balanced_at_random(facts, held),
             objective=_classify_only,
-            groups=(ParameterGroup((backbone.weights,), weight_decay=0.0),),
+            groups=(ParameterGroup((backbone.weights,), weight_decay=0.0, bounds=(0.0, 1.0)),),
             epochs=train.epochs_of(facts.index),
             lr=self._mixture_lr,
+            lr_is_total=True,
             schedule=train.schedule,
             updates_statistics=False,
         )
@@ -103,9 +110,14 @@ def _entry(name: str, summary: str, settings: type[MethodSettings], inner: type[
         "name": (str, name),
         "mixture_lr": (
             Annotated[
-                float, Field(ge=0, description="Learning rate of the branches' weights; 0 keeps both at a half.")
+                float,
+                Field(
+                    ge=0,
+                    description="Learning rates of the branches' weights, summed over the steps of a phase; "
+                    "0 keeps both at a half.",
+                ),
             ],
-            0.001,
+            0.1,
         ),
     }
     own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)

@@ -22,6 +22,7 @@ class Finetune(Method):
     """Cross-entropy only."""
 
     asks_teacher = False
+    phase0 = "cross-entropy"
 
     def __init__(self, settings: FinetuneMethodSettings) -> None:
         self.replay = "budget" if settings.replay else "none"

@@ -33,6 +33,7 @@ class Icarl(Method):
 
     def __init__(self, settings: IcarlSettings) -> None:
         self.head = HeadSettings(name=settings.head)
+        self.phase0 = "cross-entropy" if settings.loss == "softmax" else "sigmoid"
         self._settings = settings
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:

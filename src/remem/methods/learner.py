@@ -13,7 +13,7 @@ from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
 from remem.methods.describe import CHUNK, Described, describe
 from remem.methods.loop import TrainContext, run_stage
-from remem.methods.method import Exemplars, Method, PhaseFacts
+from remem.methods.method import Exemplars, Measures, Method, PhaseFacts
 from remem.methods.settings import FinetuneSettings
 from remem.nets.network import Network
 from remem.selection.ranking import Rank
@@ -96,7 +96,7 @@ class Learner:
         reader: Reader,
         replace: Callable[[Samples, Values], IntArray],
         phase: int,
-    ) -> None:
+    ) -> Measures:
         """Lets the method refine exemplars; called before samples are freed."""
         exemplars = Exemplars(
             kept_new,
@@ -107,7 +107,7 @@ class Learner:
             replace=replace,
         )
         facts = PhaseFacts(phase, self.network.head.classes, 0, self._context.streams)
-        self.method.refine(self.network, exemplars, facts)
+        return self.method.refine(self.network, exemplars, facts)
 
     def state(self) -> dict[str, Tensor]:
         """A copy of the weights, the only state between phases."""

@@ -19,7 +19,7 @@ from remem.events import Emit
 from remem.methods.events import EpochEnded
 from remem.methods.schedule import lr_factor
 from remem.methods.settings import TrainSettings
-from remem.methods.stage import Marks, Stage
+from remem.methods.stage import Marks, ParameterGroup, Stage
 from remem.nets.base import Output
 from remem.nets.network import Network
 from remem.seeding import Streams
@@ -62,6 +62,7 @@ class StageRunner:
         self._each = SMALLEST if stage.updates_statistics and _has_batch_norm(network) else 1
         self._steps = sum(1 for _ in self._batches(None))  # per epoch
         self._step = 0  # since the first epoch
+        self._scale = 1 / self._total_factor() if stage.lr_is_total else 1.0
 
     def epoch(self, epoch: int) -> None:
         """One pass over the samples."""
@@ -98,6 +99,7 @@ class StageRunner:
         if stage.clamp is not None:  # through Fabric, which unscales fp16 gradients first
             fabric.clip_gradients(self._module, self._optimizer, clip_val=stage.clamp)
         self._optimizer.step()
+        _project(stage.groups)
         return {name: term.detach() for name, term in terms.items()}
 
     @contextmanager
@@ -131,12 +133,20 @@ class StageRunner:
             yield inputs, fabric.to_device(torch.from_numpy(labels)), Shard(part.labels, places, fabric.world_size)
 
     def _set_lr(self, epoch: int) -> None:
-        stage, steps = self._stage, self._stage.epochs * self._steps
-        settings, step = self._context.settings, self._step
-        factor = lr_factor(stage.schedule, settings, step=step, steps=steps, epoch=epoch, epochs=stage.epochs)
+        factor = self._scale * self._factor(self._step, epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = group["peak"] * factor
         self._step += 1
+
+    def _factor(self, step: int, epoch: int) -> float:
+        """The schedule's factor at a step of an epoch."""
+        stage, settings = self._stage, self._context.settings
+        steps = stage.epochs * self._steps
+        return lr_factor(stage.schedule, settings, step=step, steps=steps, epoch=epoch, epochs=stage.epochs)
+
+    def _total_factor(self) -> float:
+        """The sum of the schedule's factors over all steps of the stage."""
+        return sum(self._factor(step, step // self._steps) for step in range(self._stage.epochs * self._steps))
 
     def _teacher_output(self, inputs: Tensor) -> Output | None:
         if self._teacher is None:
@@ -228,6 +238,15 @@ def _choose_parameters(stage: Stage, network: Network) -> None:
     chosen = {id(parameter) for group in stage.groups for parameter in group.parameters}
     for parameter in network.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
+
+
+def _project(groups: tuple[ParameterGroup, ...]) -> None:
+    """Moves parameters that have bounds to the nearest values inside them."""
+    with torch.no_grad():
+        for group in groups:
+            if group.bounds is not None:
+                for parameter in group.parameters:
+                    parameter.clamp_(*group.bounds)
 
 
 def _has_batch_norm(network: Network) -> bool:

@@ -33,6 +33,8 @@ class LucirSettings(MethodSettings):
 class Lucir(Method):
     """Cross-entropy on scaled cosines, plus terms that preserve the features and margins of old classes."""
 
+    phase0 = "cross-entropy"
+
     def __init__(self, settings: LucirSettings) -> None:
         self.head = HeadSettings(name="cosine", scale=settings.scale)
         self._settings = settings

@@ -31,6 +31,8 @@ class LwfSettings(MethodSettings):
 class Lwf(Method):
     """Cross-entropy and distillation of the old classes' logits; predicts with the network's head."""
 
+    phase0 = "cross-entropy"
+
     def __init__(self, settings: LwfSettings) -> None:
         self.replay = "budget" if settings.replay else "none"
         self.head = HeadSettings(name=settings.head)

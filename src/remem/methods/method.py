@@ -1,6 +1,6 @@
 """The base class of methods: a head, a readout and the Stages of a phase. Methods hold no weights and no data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Describe = Callable[[Samples], "Described"]
 """Features and logits of held samples under the current network, with the evaluation transform."""
 
+Measures = Mapping[str, tuple[float, ...]]
+"""Numbers of a method's own that belong in the result file, by name."""
 Readout = Literal["cnn", "nme"]
 Replay = Literal["budget", "none", "all"]
 """Which old samples are kept: exemplars within the budget, none (exemplar-free), or all (the upper bound)."""
@@ -58,6 +60,7 @@ class Method:
     replay: Replay = "budget"
     restarts: bool = False  # train every phase from new weights
     asks_teacher: bool = True  # whether the loss uses the previous phase's model
+    phase0: str | None = None  # how phase 0 is trained; methods with equal head, readout and `phase0` may share it
 
     def expand(self, network: Network) -> None:
         """Called once, before phase 1 is trained: may add parts to the network."""
@@ -89,8 +92,13 @@ class Method:
             )
         ]
 
-    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> None:
+    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> Measures:
         """Called before samples are freed: may replace the values of exemplars. Only Mnemonics does."""
+        return {}
+
+    def measures(self, network: Network) -> Measures:
+        """Called after a phase has been trained: numbers of the network for the result file."""
+        return {}
 
     def balanced(self, main: Stage, network: Network, samples: Samples, settings: FinetuneSettings) -> Stage:
         """The balanced fine-tuning: the main stage's loss at a lower learning rate (protocol 2.7)."""

@@ -1,4 +1,6 @@
-"""`mnemonics`: treats exemplars as parameters and refines them by bilevel optimisation (Liu et al., CVPR 2020)."""
+"""`mnemonics`: LUCIR whose exemplars are parameters, refined by bilevel optimisation (Liu et al., CVPR 2020)."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -7,32 +9,30 @@ from torch import Tensor
 from torch.func import functional_call
 
 from remem.methods.bilevel import Forward, Weights, outer_loss
-from remem.methods.imprint import imprint_means
-from remem.methods.losses import classify, distil
-from remem.methods.method import Describe, Exemplars, Method, MethodEntry, PhaseFacts
-from remem.methods.settings import MethodSettings
-from remem.methods.stage import Losses, Objective
+from remem.methods.lucir import Lucir, LucirSettings
+from remem.methods.method import Exemplars, Measures, MethodEntry, PhaseFacts
 from remem.nets.base import Output
 from remem.nets.network import Network
-from remem.nets.settings import HeadSettings
 from remem.nets.two_branch import stabilised
 from remem.types import Samples, Values
 
 
-class MnemonicsSettings(MethodSettings):
-    """Settings of `mnemonics`."""
+class MnemonicsSettings(LucirSettings):
+    """Settings of `mnemonics`: those of `lucir`, weight transfer and the refinement."""
 
     name: str = "mnemonics"
-    temperature: float = Field(default=2.0, gt=0, description="Temperature of the distillation.")
-    weight: float = Field(default=1.0, ge=0, description="Weight of the distillation.")
-    scale: float = Field(default=1.0, gt=0, description="Initial value of the learned scale of the cosines.")
     transfer: bool = Field(
-        default=True, description="From phase 1 on, freeze the kernels of phase 0 except for one factor each."
+        default=False, description="From phase 1 on, freeze the kernels of phase 0 except for one factor each."
     )
     refine_steps: int = Field(
         default=5, ge=0, description="Gradient steps that refine every exemplar; 0 leaves them unchanged."
     )
-    refine_lr: float = Field(default=0.01, ge=0, description="Learning rate of the pixels, on the scale 0 to 1.")
+    refine_lr: float = Field(
+        default=0.01,
+        ge=0,
+        description="How far a step moves the values of an exemplar, as a root mean square; images are 0 to 1, "
+        "vectors have unit variance.",
+    )
     refine_batch: int = Field(default=128, ge=1, description="Exemplars that are refined at a time.")
     inner_lr: float = Field(default=0.05, ge=0, description="Learning rate of the inner model.")
     inner_steps: int = Field(
@@ -40,79 +40,109 @@ class MnemonicsSettings(MethodSettings):
     )
 
 
-class Mnemonics(Method):
-    """Distillation with a cosine head; exemplars are optimised to represent the samples that will be freed."""
+@dataclass(frozen=True)
+class Refined:
+    """Exemplars after refinement, and how much of what is stored has changed."""
+
+    samples: Samples
+    values: int = 0  # stored values, such as pixels
+    changed: int = 0
+    distance: float = 0.0  # sum of absolute changes
+
+
+class Mnemonics(Lucir):
+    """LUCIR; exemplars are optimised to represent the samples that will be freed."""
 
     def __init__(self, settings: MnemonicsSettings) -> None:
-        self.head = HeadSettings(name="cosine", scale=settings.scale)
-        self._settings = settings
+        super().__init__(settings)
+        self._refinement = settings
 
     def expand(self, network: Network) -> None:
         """Weight transfer: the kernels of phase 0 are frozen, one factor per kernel is learned."""
-        if self._settings.transfer:
+        if self._refinement.transfer:
             network.backbone.levels = stabilised(network.backbone.levels)
 
-    def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
-        imprint_means(network, facts, held, describe)
-
-    def objective(self, facts: PhaseFacts, network: Network) -> Objective:
-        settings = self._settings
-
-        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            terms = {"classify": classify(output.logits, labels)}
-            if teacher is not None:
-                terms["distil"] = settings.weight * distil(output.logits, teacher.logits, settings.temperature)
-            return terms
-
-        return losses
-
-    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> None:
+    def refine(self, network: Network, exemplars: Exemplars, facts: PhaseFacts) -> Measures:
         """Refines the two halves of the old exemplars against each other, then new exemplars against all other data."""
-        if self._settings.refine_steps == 0:
-            return
+        if self._refinement.refine_steps == 0:
+            return {}
         rng = facts.streams.numpy(facts.index, "refine")
         network.eval()
-        one, other = halves(exemplars.kept_old)
-        if len(other):
-            one = self._adjust(network, one, other, exemplars, rng)
-            other = self._adjust(network, other, one, exemplars, rng)
-        targets = one.with_(other).with_(without(exemplars.latest, exemplars.kept_new))
+        one, other = map(Refined, halves(exemplars.kept_old))
+        if len(other.samples):
+            one = self._adjust(network, one.samples, other.samples, exemplars, rng)
+            other = self._adjust(network, other.samples, one.samples, exemplars, rng)
+        rest = without(exemplars.latest, exemplars.kept_new)
+        targets, new = one.samples.with_(other.samples).with_(rest), Refined(exemplars.kept_new)
         if len(targets):  # otherwise nothing is freed, and there is nothing to refine against
-            self._adjust(network, exemplars.kept_new, targets, exemplars, rng)
+            new = self._adjust(network, new.samples, targets, exemplars, rng)
+        return measures_of(one, other, new)
 
     def _adjust(
         self, network: Network, part: Samples, targets: Samples, exemplars: Exemplars, rng: np.random.Generator
-    ) -> Samples:
+    ) -> Refined:
         """Refines exemplars batch by batch, so that at most one batch exists in two versions at a time."""
-        rows, order, size = part.rows.copy(), rng.permutation(len(part)), self._settings.refine_batch
+        rows, order, size = part.rows.copy(), rng.permutation(len(part)), self._refinement.refine_batch
+        values, changed, distance = 0, 0, 0.0
         for start in range(0, len(part), size):
             places = order[start : start + size]
             batch = part.take(places)
-            rows[places] = exemplars.replace(batch, self._move(network, batch, targets, exemplars, rng))
-        return Samples(rows, part.labels)
+            before = exemplars.values(batch)
+            after = self._move(network, before, batch.labels, targets, exemplars, rng)
+            rows[places] = exemplars.replace(batch, after)
+            values, changed = values + before.size, changed + int((before != after).sum())
+            distance += float(np.abs(after.astype(np.float64) - before).sum())
+        return Refined(Samples(rows, part.labels), values, changed, distance)
 
     def _move(
-        self, network: Network, batch: Samples, targets: Samples, exemplars: Exemplars, rng: np.random.Generator
+        self,
+        network: Network,
+        stored: Values,
+        labels: Values,
+        targets: Samples,
+        exemplars: Exemplars,
+        rng: np.random.Generator,
     ) -> Values:
-        """Refines a batch: gradient steps that lower the loss on `targets` of a model trained on the batch."""
-        settings, device = self._settings, network.mean.device
-        stored = exemplars.values(batch)
+        """Refines a batch: gradient steps that lower the loss on `targets` of a model trained on the batch.
+
+        The values are floats until the last step. Only then are they rounded to what is stored.
+        """
+        settings, device = self._refinement, network.mean.device
         images = stored.dtype == np.uint8
-        lr = settings.refine_lr * (255.0**2 if images else 1.0)  # refine_lr is for values in 0..1, pixels are in 0..255
+        size = settings.refine_lr * (255.0 if images else network.std)
         forward, weights = as_function(network, exemplars)
-        labels, values = torch.from_numpy(batch.labels).to(device), torch.from_numpy(stored).to(device).float()
+        own, values = torch.from_numpy(labels).to(device), torch.from_numpy(stored).to(device).float()
         for _ in range(settings.refine_steps):
             drawn = targets.take(rng.permutation(len(targets))[: settings.refine_batch])
             inputs = torch.from_numpy(exemplars.values(drawn)).to(device).float()
             outer = inputs, torch.from_numpy(drawn.labels).to(device)
-            inner = values.requires_grad_(True), labels
+            inner = values.requires_grad_(True), own
             loss = outer_loss(forward, weights, inner, outer, lr=settings.inner_lr, steps=settings.inner_steps)
             (grad,) = torch.autograd.grad(loss, values)
-            values = values.detach() - lr * grad
+            values = values.detach() - size * unit_steps(grad)
             if images:
                 values = values.clamp(0, 255)
         # Rounded, not truncated: an unchanged image stays exactly as it was.
         return values.round().to(torch.uint8).cpu().numpy() if images else values.cpu().numpy()
+
+
+def unit_steps(grad: Tensor) -> Tensor:
+    """Scales the gradient of every sample to a root mean square of 1; a gradient of zero stays zero.
+
+    The size of the outer gradient depends on the network, the batch and the inner learning rate. Without scaling, no
+    learning rate moves pixels by about as much everywhere.
+    """
+    scale = grad.flatten(1).square().mean(1).sqrt()
+    return grad / torch.where(scale > 0, scale, 1.0).view(-1, *[1] * (grad.dim() - 1))
+
+
+def measures_of(*parts: Refined) -> Measures:
+    """The share of stored values that have changed, and the mean absolute change of a value."""
+    values = sum(part.values for part in parts)
+    if not values:
+        return {}
+    changed, distance = sum(part.changed for part in parts), sum(part.distance for part in parts)
+    return {"refined_share": (changed / values,), "refined_distance": (distance / values,)}
 
 
 def as_function(network: Network, exemplars: Exemplars) -> tuple[Forward, dict[str, Tensor]]:
@@ -138,5 +168,5 @@ def halves(samples: Samples) -> tuple[Samples, Samples]:
 
 
 ENTRY = MethodEntry(
-    "exemplars refined by bilevel optimisation (Liu et al.)", MnemonicsSettings, Mnemonics, core="lucir"
+    "lucir with exemplars refined by bilevel optimisation (Liu et al.)", MnemonicsSettings, Mnemonics, core="lucir"
 )

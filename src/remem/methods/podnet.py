@@ -47,6 +47,7 @@ class Podnet(Method):
 
     def __init__(self, settings: PodnetSettings) -> None:
         self.head = HeadSettings(name="proxies", proxies=settings.proxies)
+        self.phase0 = f"nca={settings.nca} margin={settings.margin} clamp={settings.clamp}"
         self._settings = settings
 
     def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:

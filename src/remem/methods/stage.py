@@ -25,6 +25,7 @@ class ParameterGroup:
     parameters: tuple[torch.nn.Parameter, ...]
     lr_scale: float = 1.0  # factor of the stage's learning rate
     weight_decay: float | None = None  # None: as in the settings
+    bounds: tuple[float, float] | None = None  # every step is followed by a projection into this interval
 
 
 def whole(module: torch.nn.Module) -> tuple[ParameterGroup, ...]:
@@ -47,6 +48,7 @@ class Stage:
     epochs: int
     lr: float
     schedule: str
+    lr_is_total: bool = False  # `lr` is the sum over all steps, so that it means the same at any length
     needs_teacher: bool = False
     updates_statistics: bool = True  # False keeps batch norm in evaluation mode
     clamp: float | None = None  # clips every element of every gradient

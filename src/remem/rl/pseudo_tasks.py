@@ -9,10 +9,9 @@ from lightning_fabric import Fabric
 from remem.data.bank import Bank
 from remem.data.batches import SMALLEST
 from remem.data.datasets import load_dataset
-from remem.data.orders import class_order
 from remem.data.preprocessing import Preprocessing
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
-from remem.data.scenario import Scenario, phase_sizes
+from remem.data.scenario import Scenario, phase_sizes, selected_classes
 from remem.data.settings import ScenarioSettings
 from remem.data.source import ArraySource, Dataset
 from remem.episode import Episode
@@ -56,12 +55,18 @@ class PseudoTasks:
     def classes(self) -> tuple[int, ...]:
         """The labels that tasks are made of, in the target's class order."""
         target, source = self._config.target, self._config.learn.source
-        count = len(self.dataset.class_names)
         if source.startswith("dataset:"):
-            return tuple(range(count))
-        order = class_order(target.scenario.order, self.dataset.name, count)
-        sizes = phase_sizes(count, target.scenario.phases, target.scenario.base_classes)
-        return order if source == "target" else order[: sizes[0]]
+            return tuple(range(len(self.dataset.class_names)))
+        sizes = phase_sizes(len(self._order), target.scenario.phases, target.scenario.base_classes)
+        return self._order if source == "target" else self._order[: sizes[0]]
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """The class order of the target, or of the whole other data set that tasks are made of."""
+        division = self._config.target.scenario
+        if self._config.learn.source.startswith("dataset:"):
+            division = division.model_copy(update={"classes": None})
+        return selected_classes(division, self.dataset)
 
     def check(self) -> None:
         """Raises if settings or data are invalid, before anything is trained."""
@@ -156,16 +161,15 @@ class PseudoTasks:
 
     def _in_proportion(self, number: int, scenario: Scenario) -> int:
         """Scales a number by the task's share of all training samples, rounded, at least 1."""
-        target = training_rows(self.dataset, range(len(self.dataset.class_names)))
+        target = training_rows(self.dataset, self._order)
         here = sum(phase.arriving for phase in scenario.phases)
         return max(1, (2 * number * here + target) // (2 * target))
 
     def _target_facts(self) -> list[PhaseFacts]:
         """Counts classes and training samples of the target's phases, without reading its test set."""
-        division, count = self._config.target.scenario, len(self.dataset.class_names)
-        order = class_order(division.order, self.dataset.name, count)
+        division, order = self._config.target.scenario, self._order
         facts, start = [], 0
-        for size in phase_sizes(count, division.phases, division.base_classes):
+        for size in phase_sizes(len(order), division.phases, division.base_classes):
             facts.append(PhaseFacts(size, training_rows(self.dataset, order[start : start + size])))
             start += size
         return facts

@@ -13,16 +13,18 @@ from remem.runs.migrations import migrate_checkpoint
 from remem.runs.prepared import Prepared
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
-DEPENDS_ON = ("seed", "augment", "method", "net", "train")  # memory and fine-tuning start in phase 1
+DEPENDS_ON = ("seed", "augment", "net", "train")  # memory and fine-tuning start in phase 1
 
 
 def phase0_key(prepared: Prepared) -> str:
     """Returns equal keys for runs whose phase 0 is the same computation on the same samples."""
     scenario, config = prepared.scenario, prepared.config.model_dump(mode="json")
-    first = scenario.phases[0]
+    first, method = scenario.phases[0], prepared.method
     digest = hashlib.sha256()
     facts = {name: config[name] for name in DEPENDS_ON}
     facts["data"] = [scenario.bank.fingerprint, scenario.eval_bank.fingerprint, repr(scenario.preprocessing)]
+    shared = [method.phase0, method.readout, method.head.model_dump(mode="json")]
+    facts["method"] = config["method"] if method.phase0 is None else shared
     facts["classes"] = list(scenario.class_order[: len(first.classes)])
     digest.update(json.dumps(facts, sort_keys=True).encode())
     for rows in (*first.train.values(), first.eval_samples.rows):

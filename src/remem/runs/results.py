@@ -52,6 +52,7 @@ class PhaseRecord(Record):
     held_old: int
     held_new: int
     held_per_class: dict[str, int]
+    measures: dict[str, tuple[float, ...]] = {}  # of the method's own, such as AANets' branch weights
     seconds: dict[str, float]
 
     @classmethod
@@ -59,7 +60,15 @@ class PhaseRecord(Record):
         given = {name: getattr(result, name) for name in cls.model_fields if hasattr(result, name)}
         by_class = {name: {str(k): v for k, v in value.items()} for name, value in given.items() if name in _BY_CLASS}
         action = None if result.decision is None else ActionRecord.model_validate(result.decision.to_json())
-        return cls(**{**given, **by_class, "seconds": dict(result.seconds), "action": action})
+        return cls(
+            **{
+                **given,
+                **by_class,
+                "measures": dict(result.measures),
+                "seconds": dict(result.seconds),
+                "action": action,
+            }
+        )
 
 
 _BY_CLASS = ("accuracy_per_class", "held_per_class")
