@@ -76,7 +76,8 @@ def show(console: Console, results: "list[RunResult]", report: Path) -> None:
     from remem.report.tables import comparison_table
 
     write_page(results, report, TITLE)
-    say(console, "", comparison_table(results).text(), "", verdict(results), f"report: {report}")
+    memory = dict.fromkeys(run.memory for run in results if run.memory)
+    say(console, "", comparison_table(results).text(), "", *memory, verdict(results), f"report: {report}")
 
 
 def verdict(results: "list[RunResult]") -> str:

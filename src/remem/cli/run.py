@@ -76,7 +76,7 @@ def show_result(console: Console, result: "RunResult", out: Path) -> None:
     from remem.report.tables import phase_table, totals_line
 
     oracle = " (oracle: it saw what no honest run may keep or see)" if result.oracle else ""
-    say(console, "", phase_table(result).text(), "", totals_line(result) + oracle)
+    say(console, "", phase_table(result).text(), "", totals_line(result) + oracle, result.memory)
     say(console, f"in {out}: result.json, model.safetensors, predictions.npz, log.jsonl")
 
 
@@ -99,13 +99,10 @@ def describe(prepared: "Prepared") -> list[str]:
 
 
 def _memory(prepared: "Prepared") -> str:
-    budget, method, policy = prepared.budget, prepared.method, prepared.policy
+    method, policy = prepared.method, prepared.policy
     if method.replay == "all":
         return f"all data of all seen classes (oracle: {prepared.config.method.name} is an upper bound, no competitor)"
-    if budget.kind == "growing":
-        size = f"{budget.amount} samples per old class and all new data"
-    else:
-        size = f"at most {budget.amount} samples at once from phase 1 on, E = {budget.exemplars}"
+    size = prepared.memory_in_words
     if method.replay == "none":
         return f"{size}; nothing of old classes is kept"
     oracle = " (oracle)" if policy.oracle else ""

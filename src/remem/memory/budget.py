@@ -34,6 +34,17 @@ class PhaseFacts(NamedTuple):
     samples: int
 
 
+class PaperBudget(NamedTuple):
+    """The paper's budget of a scenario: E = 20 samples per class, plus all new data of the largest phase."""
+
+    exemplars: int
+    largest_phase: int
+
+    @property
+    def total(self) -> int:
+        return self.exemplars + self.largest_phase
+
+
 @dataclass(frozen=True)
 class Budget:
     """M and E of a scenario (protocol 1): a `fixed` M, or `growing` by k samples per old class."""
@@ -75,6 +86,28 @@ class MemorySettings(Settings):
         return budget
 
 
+def paper_budget(phases: Sequence[PhaseFacts]) -> PaperBudget:
+    """The default of every run, and what any other budget is compared with."""
+    classes = sum(phase.classes for phase in phases)
+    return PaperBudget(EXEMPLARS_PER_CLASS * classes, max((phase.samples for phase in phases[1:]), default=0))
+
+
+def budget_in_words(budget: Budget, paper: PaperBudget) -> str:
+    """M and E for people; what is not the paper's is said."""
+    if budget.kind == "growing":
+        return f"{budget.amount} samples per old class and all new data"
+    usual = f"E = {paper.exemplars} and {paper.largest_phase} new samples of the largest phase"
+    if budget.amount == paper.total:
+        words = f"M = {budget.amount} samples, the paper's budget ({usual})"
+    else:
+        words = f"M = {budget.amount} samples, not the paper's {paper.total} ({usual})"
+    if budget.exemplars != paper.exemplars:
+        words += f"; E = {budget.exemplars}"
+    if budget.exemplars > budget.amount // 2:
+        words += f"; static keeps half of M, {budget.amount // 2}, for old classes"
+    return words
+
+
 def parse_budget(text: str | int | None) -> BudgetSpec | None:
     """Parses `7000`, `bytes:64MB` or `growing:20`. None stays None: `resolve` then uses the default."""
     if text is None:
@@ -103,9 +136,9 @@ def resolve(spec: BudgetSpec | None, exemplars: int | None, phases: Sequence[Pha
             raise InputError(f"exemplars: got {exemplars}, but growing:{spec.amount} sets them; give one of the two")
         budget = Budget("growing", spec.amount)
     else:
-        classes = sum(phase.classes for phase in phases)
-        part = EXEMPLARS_PER_CLASS * classes if exemplars is None else exemplars
-        budget = Budget("fixed", _fixed_total(spec, part, phases, row_bytes), part)
+        paper = paper_budget(phases)
+        part = paper.exemplars if exemplars is None else exemplars
+        budget = Budget("fixed", _fixed_total(spec, part + paper.largest_phase, row_bytes), part)
     for index in range(1, len(phases)) if budget.kind == "growing" else [len(phases) - 1]:
         seen = sum(phase.classes for phase in phases[: index + 1])
         total = budget.total(seen - phases[index].classes, phases[index].samples)
@@ -118,7 +151,7 @@ def resolve(spec: BudgetSpec | None, exemplars: int | None, phases: Sequence[Pha
     return budget
 
 
-def _fixed_total(spec: BudgetSpec | None, exemplars: int, phases: Sequence[PhaseFacts], row_bytes: int) -> int:
+def _fixed_total(spec: BudgetSpec | None, default: int, row_bytes: int) -> int:
     if spec is None:
-        return exemplars + max((phase.samples for phase in phases[1:]), default=0)
+        return default
     return spec.amount // row_bytes if spec.kind == "bytes" else spec.amount

@@ -97,13 +97,12 @@ def introduction(results: Sequence[RunResult]) -> list[str]:
         return lines
     first = results[0]
     config = first.config
-    budgets = {phase.budget for run in results for phase in run.phases if phase.budget is not None}
     scenario = (
         f"{config['data']['name']}, {len(first.class_names)} classes: {first.phases[0].classes_seen} in phase 0, "
         f"the others in {config['scenario']['phases']} phases after it"
     )
-    memory = f" From phase 1 on, at most {max(budgets)} samples are held at once." if budgets else ""
-    return [*lines, f"Data: {scenario}.{memory}"]
+    memory = dict.fromkeys(run.memory for run in results if run.memory)
+    return [*lines, f"Data: {scenario}.", *(f"Memory from phase 1 on: {words}." for words in memory)]
 
 
 def _evaluated_on(results: Sequence[RunResult]) -> list[str]:

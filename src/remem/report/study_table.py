@@ -26,7 +26,7 @@ def study_table(summary: StudySummary) -> Table:
 
 def notes(summary: StudySummary) -> list[str]:
     """How to read the table."""
-    lines = []
+    lines = list(summary.memory)
     if any(len(row.seeds) > 1 for row in summary.rows):
         lines.append("mean over seeds ± half of its 95 % interval (Student's t); differences are paired by seed")
     if any(row.oracle for row in summary.rows):

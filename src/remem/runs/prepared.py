@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from remem.data.scenario import Scenario
-from remem.memory.budget import Budget
+from remem.memory.budget import Budget, PhaseFacts, budget_in_words, paper_budget
 from remem.methods.method import Method
 from remem.policies.policy import Policy
 from remem.runs.config import RunConfig
@@ -21,3 +21,11 @@ class Prepared:
     method: Method
     policy: Policy
     module: nn.Module | None = None  # a user-defined backbone
+
+    @property
+    def memory_in_words(self) -> str:
+        """M and E, with the paper's budget where they differ from it; empty for methods that keep all data."""
+        if self.method.replay == "all":
+            return ""
+        facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in self.scenario.phases]
+        return budget_in_words(self.budget, paper_budget(facts))

@@ -82,6 +82,7 @@ class RunFacts(Record):
     oracle: bool
     policy_saw_classes: bool
     policy: Json  # provenance
+    memory: str = ""  # M and E in words, with the paper's budget where they differ from it
     data_fingerprint: str
     class_order: tuple[int, ...]
     class_names: tuple[str, ...]

@@ -226,6 +226,7 @@ def public_facts(prepared: Prepared) -> RunFacts:
         oracle=policy.oracle or method.replay == "all",
         policy_saw_classes=saw_classes(policy, scenario, config["data"]["name"]),
         policy=policy.provenance(),
+        memory=prepared.memory_in_words,
         data_fingerprint=scenario.fingerprint,
         class_order=scenario.class_order,
         class_names=scenario.class_names,

@@ -80,6 +80,7 @@ class StudySummary(Record):
 
     format: Literal[1]
     remem: str
+    memory: tuple[str, ...] = ()  # M and E in words; several if budgets are varied
     rows: tuple[SummaryRow, ...]
     runs: tuple[SummaryRun, ...]
 
@@ -94,7 +95,8 @@ def summarise_study(study: Study, results: Mapping[str, RunResult]) -> StudySumm
         base = groups[tuple((key, 0 if key == POLICY else number) for key, number in cell)]
         rows.append(_row(study, runs, base, results))
     listed = tuple(_run(study, run, results[run.name]) for run in study.runs)
-    return StudySummary(format=1, remem=remem.__version__, rows=tuple(rows), runs=listed)
+    memory = tuple(dict.fromkeys(results[run.name].memory for run in study.runs if results[run.name].memory))
+    return StudySummary(format=1, remem=remem.__version__, memory=memory, rows=tuple(rows), runs=listed)
 
 
 def policy_word(study: Study, run: StudyRun) -> str:
