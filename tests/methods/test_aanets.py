@@ -1,6 +1,8 @@
 """AANets: the two-branch forward against a simple version, and which parameters each stage trains."""
 
 import copy
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +10,11 @@ import torch
 import torch.nn.functional as F
 
 import factories
+from remem.episode import Episode
 from remem.methods.aanets import balanced_at_random
 from remem.methods.loop import run_stage
 from remem.methods.method import PhaseFacts
+from remem.methods.stage import Objective, Stage
 from remem.nets.backbones import build_backbone
 from remem.nets.blocks import ResNet
 from remem.nets.settings import NetSettings
@@ -90,7 +94,7 @@ def test_one_factor_per_kernel() -> None:
     assert not frozen & {name for name, _ in two.stable.named_parameters()}
 
 
-def state_after(stop: int, *layers: dict[str, object]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+def state_after(stop: int, *layers: Mapping[str, object]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """The network before and after the last of `stop` phases."""
     prepared = factories.ready(factories.pictures(), IMAGES, *layers)
     episode = factories.opened(prepared)
@@ -116,20 +120,106 @@ def test_kernels_of_phase_0_never_move_and_everything_else_does() -> None:
 
 
 def test_the_mixture_is_learned_unless_its_lr_is_zero() -> None:
-    _, learned = state_after(2, {"method": {"mixture_lr": 0.05}})
+    _, learned = state_after(2, {"method": {"mixture_lr": 1.0}})
     _, fixed = state_after(2, {"method": {"mixture_lr": 0.0}})
     assert torch.equal(fixed["backbone.weights"], torch.full((2,), 0.5))
     assert (learned["backbone.weights"] - 0.5).abs().min() > 1e-4
 
 
-def test_the_upper_level_trains_nothing_but_the_mixture() -> None:
-    prepared = factories.ready(factories.pictures(), IMAGES)
+def upper_level(*layers: Mapping[str, object]) -> tuple[Episode, Stage]:
+    """An episode after phase 1 of `pictures`, and the stage that trains the mixture there."""
+    prepared = factories.ready(factories.pictures(), IMAGES, {"method": {"mixture_lr": 1.0}}, *layers)
     episode = factories.opened(prepared)
-    factories.play(episode, prepared, stop=2)  # after phase 1 the branches differ, so the mixture has a gradient
+    factories.play(episode, prepared, stop=2)
     learner, held = episode.learner, episode._memory.samples()
-    before = learner.state()
     stage = learner.method.stages(PhaseFacts(1, 2, 2), learner.network, held, prepared.config.train)[0].after_epoch
     assert stage is not None
+    return episode, stage
+
+
+@pytest.mark.parametrize(("broken", "towards"), [("plastic", 1.0), ("stable", 0.0)])
+def test_the_mixture_prefers_the_branch_that_works(broken: str, towards: float) -> None:
+    """One branch is made useless. Gradient descent on the balanced loss must turn to the other one."""
+    episode, stage = upper_level({"train": {"epochs": 8}})
+    network = episode.learner.network
+    assert isinstance(network.backbone, TwoBranch)
+    branch = getattr(network.backbone, broken)
+    with torch.no_grad():
+        network.backbone.weights.fill_(0.5)
+        for name, value in branch.named_parameters():
+            value.copy_(random(*value.shape, seed=len(name)))
+    run_stage(stage, network, episode.bank, episode.learner._context, phase=1, teacher=None)
+    weights = network.backbone.weights.detach()
+    assert (weights.mean() - 0.5) * (towards - 0.5) > 0.02
+    assert ((weights >= 0) & (weights <= 1)).all()
+
+
+def test_the_mixture_is_trained_on_balanced_data() -> None:
+    """All exemplars and, for each new class, as many samples as an old class has on average."""
+    episode, stage = upper_level({"memory": {"budget": 40, "exemplars": 12}})
+    held = np.bincount(episode._memory.samples().labels)
+    assert held.tolist() == [6, 6, 14, 14]
+    assert np.bincount(stage.samples.labels).tolist() == [6, 6, 6, 6]
+
+
+def test_fine_tuning_does_not_move_the_mixture() -> None:
+    """The weights after phase 1 are the same with and without fine-tuning, while the branches differ."""
+    learned = {"method": {"mixture_lr": 1.0}}
+    _, without = state_after(2, learned)
+    _, tuned = state_after(2, learned, {"finetune": {"epochs": 3}})
+    assert not torch.equal(without["backbone.weights"], torch.full((2,), 0.5))
+    assert torch.equal(without["backbone.weights"], tuned["backbone.weights"])
+    plastic = [name for name in tuned if "plastic" in name and name.endswith("conv1.weight")]
+    assert plastic
+    assert all(not torch.equal(without[name], tuned[name]) for name in plastic)
+
+
+def slope(weights: torch.Tensor, gradient: float) -> Objective:
+    """A loss with the same gradient everywhere."""
+    return lambda output, labels, teacher: {"slope": gradient * weights.sum()}
+
+
+def test_a_constant_gradient_moves_the_mixture_by_its_learning_rate_at_any_length() -> None:
+    """The steps of a phase add up to the learning rate, whatever the number of epochs and the schedule."""
+    for train in ({"epochs": 2}, {"epochs": 9, "schedule": "step"}, {"epochs": 4, "schedule": "cosine"}):
+        plain = {"momentum": 0.0, "nesterov": False, **train}
+        episode, stage = upper_level({"train": plain, "method": {"mixture_lr": 0.0625}})
+        network = episode.learner.network
+        assert isinstance(network.backbone, TwoBranch)
+        weights = network.backbone.weights
+        with torch.no_grad():
+            weights.fill_(0.25)
+        ascent = replace(stage, objective=slope(weights, -1.0))
+        run_stage(ascent, network, episode.bank, episode.learner._context, phase=1, teacher=None)
+        # float32 sums of up to 18 steps of a number near 0.3
+        torch.testing.assert_close(weights.detach(), torch.full_like(weights, 0.3125), rtol=0, atol=1e-6)
+
+
+def test_the_mixture_stops_at_its_bounds() -> None:
+    episode, stage = upper_level({"train": {"epochs": 3}})
+    network = episode.learner.network
+    assert isinstance(network.backbone, TwoBranch)
+    weights = network.backbone.weights
+    for sign, bound in ((-1.0, 1.0), (1.0, 0.0)):
+        steep = replace(stage, lr=5.0, objective=slope(weights, sign))
+        run_stage(steep, network, episode.bank, episode.learner._context, phase=1, teacher=None)
+        assert torch.equal(weights.detach(), torch.full_like(weights, bound))
+
+
+def test_the_result_of_a_phase_has_the_weights_of_the_stable_branch() -> None:
+    prepared = factories.ready(factories.pictures(), IMAGES, {"method": {"mixture_lr": 1.0}})
+    episode = factories.opened(prepared)
+    first, *later = factories.play(episode, prepared)
+    assert first.measures == {}
+    weights = episode.learner.state()["backbone.weights"].tolist()
+    assert later[-1].measures == {"branch_weights": tuple(weights)}
+    assert weights != [0.5, 0.5]
+
+
+def test_the_upper_level_trains_nothing_but_the_mixture() -> None:
+    episode, stage = upper_level()  # after phase 1 the branches differ, so the mixture has a gradient
+    learner = episode.learner
+    before = learner.state()
     run_stage(stage, learner.network, episode.bank, learner._context, phase=1, teacher=None)
     after = learner.state()
     assert {name for name in before if not torch.equal(before[name], after[name])} == {"backbone.weights"}
