@@ -1,72 +1,285 @@
 """Prints the tables of docs/reports/results.md from the files in this folder: `python results/tables.py`."""
 
-import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
+from remem.cli.demo import POLICIES as DEMO_POLICIES
+from remem.errors import InputError
+from remem.evaluation.metrics import mean_interval
+from remem.methods.table import METHODS
 from remem.report.study_table import study_table
-from remem.report.tables import Table, hundredths, summary_table
+from remem.report.tables import NOTHING, ORACLE, Table, comparison_table, hundredths, plus_minus, summary_table
+from remem.runs.config import compose
 from remem.runs.results import RunResult, load_result
-from remem.studies.grid import plan_study, read_study_file
+from remem.runs.trees import nested, value_at
+from remem.studies.grid import Study, plan_study, read_study_file
 from remem.studies.summary import summarise_study
 
 HERE = Path(__file__).parent
-BOTH_HEADS = ("cifar100-methods", "cifar100-tuning")
+STUDIES = ("glyphs-policies", "glyphs-scarce", "cifar100-methods", "cifar100-without-replay")
+NO_REPLAY = "finetune-without-replay"
+HEADS = ("cnn", "nme")
 
 
-def table(folder: str) -> str:
-    """Returns one experiment as Markdown: averages over seeds or, to compare methods, both heads of every run."""
-    files = sorted((HERE / folder).glob("*.json"))
-    if folder in BOTH_HEADS:
-        return heads_table({path.stem.rpartition("-")[0]: load_result(path) for path in files}).markdown()
+@dataclass(frozen=True)
+class Candidate:
+    """Runs of a tuning study that have some settings, one per seed."""
+
+    label: str
+    study: str
+    where: Mapping[str, Any] = field(default_factory=dict)  # tells its runs from others of the study
+    equals: Mapping[str, Any] = field(default_factory=dict)  # settings of the question's method that it stands for
+
+
+@dataclass(frozen=True)
+class Question:
+    """Candidates for the defaults of a method; all are compared with the first."""
+
+    title: str
+    method: str
+    keys: tuple[str, ...]  # settings in which candidates differ; none: no default answers the question
+    candidates: tuple[Candidate, ...]
+
+
+def varied(study: str, key: str) -> list[Any]:
+    """Returns the values of a setting that a shipped study compares."""
+    return list(read_study_file(Path(f"studies/{study}.toml"))["study"]["vary"][key])
+
+
+def fine_tuning(epochs: int) -> str:
+    return f"{epochs} epochs of fine-tuning" if epochs else "no fine-tuning"
+
+
+TUNED = {"method.freeze_old": True, "finetune.epochs": 20}  # the runs of tuning-lucir that others are compared with
+MIXTURE_LR = value_at(METHODS["lucir-aanets"].settings().model_dump(), "mixture_lr", None)  # of tuning-branches, too
+# `mnemonics` without refinement and without weight transfer is `lucir`.
+QUESTIONS = (
+    Question(
+        "How far exemplars are refined",
+        "mnemonics",
+        ("method.refine_steps", "method.refine_lr"),
+        (
+            Candidate("not refined (lucir)", "tuning-lucir", TUNED, {"method.refine_steps": 0}),
+            *(
+                Candidate(f"refine_lr={rate}", "tuning-mnemonics", {"method.refine_lr": rate})
+                for rate in varied("tuning-mnemonics", "method.refine_lr")
+            ),
+        ),
+    ),
+    Question(
+        "Weight transfer",
+        "mnemonics",
+        ("method.transfer",),
+        (
+            Candidate("without (lucir)", "tuning-lucir", TUNED, {"method.transfer": False}),
+            Candidate("with", "tuning-transfer"),
+        ),
+    ),
+    Question(
+        "Frozen rows and fine-tuning",
+        "lucir",
+        tuple(TUNED),
+        tuple(
+            Candidate(
+                f"{'old rows frozen' if frozen else 'all rows learn'}, {fine_tuning(epochs)}",
+                "tuning-lucir",
+                {"method.freeze_old": frozen, "finetune.epochs": epochs},
+            )
+            for frozen in (False, True)
+            for epochs in varied("tuning-lucir", "finetune.epochs")
+        ),
+    ),
+    Question(
+        "Initial scale",
+        "lucir",
+        ("method.scale",),
+        (Candidate("scale=1", "tuning-scale"), Candidate("scale=8", "tuning-lucir", TUNED)),
+    ),
+    Question(
+        "Mixture rate of AANets",
+        "lucir-aanets",
+        ("method.mixture_lr",),
+        tuple(
+            Candidate(f"mixture_lr={rate}", "tuning-aanets", {"method.mixture_lr": rate})
+            for rate in varied("tuning-aanets", "method.mixture_lr")
+        ),
+    ),
+    Question(
+        "One branch or two, 15 epochs",
+        "lucir-aanets",
+        (),
+        (
+            Candidate("lucir", "tuning-lucir", TUNED),
+            Candidate("lucir-aanets", "tuning-aanets", {"method.mixture_lr": MIXTURE_LR}),
+        ),
+    ),
+    Question(
+        "One branch or two, 30 epochs",
+        "lucir-aanets",
+        (),
+        tuple(Candidate(name, "tuning-branches", {"method.name": name}) for name in ("lucir", "lucir-aanets")),
+    ),
+    Question(
+        "Fine-tuning of PODNet",
+        "podnet",
+        ("finetune.epochs",),
+        tuple(
+            Candidate(fine_tuning(epochs), "tuning-podnet", {"finetune.epochs": epochs})
+            for epochs in varied("tuning-podnet", "finetune.epochs")
+        ),
+    ),
+)
+
+
+def demo() -> str:
+    """Returns the table that `remem demo` prints."""
+    return comparison_table([load_result(HERE / "demo" / f"{policy}.json") for policy in DEMO_POLICIES]).text()
+
+
+def two_devices() -> str:
+    """Returns averages over seeds of one process and of two."""
+    files = sorted((HERE / "two-devices").glob("*.json"))
     return summary_table([load_result(path) for path in files]).markdown()
 
 
 def study(name: str) -> str:
-    """Returns a study's table, as the command prints it, from the result files of its runs."""
-    planned = plan_study(read_study_file(Path(name)))
-    results = {run.name: load_result(HERE / "studies" / name / "runs" / f"{run.name}.json") for run in planned.runs}
+    """Returns a study's table, as the command prints it."""
+    planned, results = study_results("studies", name)
     return study_table(summarise_study(planned, results)).markdown()
 
 
-def steps() -> str:
-    """Returns the accuracy of every fixed share, seed 0: on the target, and on pseudo tasks with the target's number of
-    steps or with the target's batch size.
-    """
-    study = HERE / "studies" / "glyphs-policies"
-    scaled, plain = (
-        {round(10 * entry["old_share"]): entry["accuracy"] for entry in json.loads(path.read_text())["shares"]}
-        for path in (study / "policies/seed-0/crossval-fixed-pseudo/policy.json", HERE / "pseudo-unscaled.json")
-    )
+def study_results(folder: str, name: str) -> tuple[Study, dict[str, RunResult]]:
+    """Returns the plan of a reported study, and the results of its runs by name."""
+    planned = plan_study(read_study_file(Path(f"studies/{name}.toml")))
+    return planned, {run.name: load_result(HERE / folder / name / "runs" / f"{run.name}.json") for run in planned.runs}
+
+
+def by_method() -> dict[str, list[RunResult]]:
+    """Returns the runs of every method on CIFAR-100, one per seed, and those without exemplars."""
+    planned, results = study_results("studies", "cifar100-methods")
+    runs: dict[str, list[RunResult]] = {}
+    for run in planned.runs:
+        runs.setdefault(run.config.method.name, []).append(results[run.name])
+    runs[NO_REPLAY] = list(study_results("studies", "cifar100-without-replay")[1].values())
+    return runs
+
+
+def heads() -> str:
+    """Returns both readouts of every method, means over seeds, sorted by the own head's average; it is in italics."""
     rows = []
-    for tenths in scaled:
-        target = load_result(study / "runs" / f"fixed-0.{tenths}_seed-0.json").average_accuracy
-        numbers = (target, scaled[tenths], plain[tenths])
-        rows.append((f"0.{tenths}", *(f"{100 * number:.2f}" for number in numbers)))
-    header = ("old share", "target", "pseudo tasks, as many steps", "pseudo tasks, batches of the target")
+    for name, runs in sorted(by_method().items(), key=lambda item: -mean_of(item[1], "average_accuracy")):
+        cells = [name + (ORACLE if runs[0].oracle else ""), str(len(runs))]
+        for head in HEADS:
+            mark = "*" if runs[0].head == head else ""
+            if any(getattr(run, f"average_accuracy_{head}") is None for run in runs):
+                cells += [NOTHING, NOTHING]
+                continue
+            average = mean_of(runs, f"average_accuracy_{head}")
+            last = fmean(getattr(run.phases[-1], f"accuracy_{head}") for run in runs)
+            cells += [mark + hundredths(value) + mark for value in (average, last)]
+        rows.append((*cells, hundredths(mean_of(runs, "forgetting"))))
+    header = ("method", "seeds", "CNN average %", "CNN last %", "NME average %", "NME last %", "forgetting")
     return Table(header, tuple(rows), labels=1).markdown()
 
 
-def heads_table(runs: dict[str, RunResult]) -> Table:
-    """Returns average and last accuracy of both heads, sorted by the own head's average. The own head is marked."""
+def mean_of(runs: Sequence[RunResult], name: str) -> float:
+    return fmean(getattr(run, name) for run in runs)
+
+
+def tuning(question: Question) -> str:
+    """Returns validation accuracies of the candidates, over the seeds that all have, and differences to the first."""
+    runs = {candidate.label: runs_of(candidate) for candidate in question.candidates}
+    seeds = sorted(set.intersection(*(set(own) for own in runs.values())))
+    paired = {label: [own[seed] for seed in seeds] for label, own in runs.items()}
+    reference, *_ = paired.values()
+    extra = [name for name, measure in MEASURES.items() if any(map(measure, paired.values()))]
     rows = []
-    for name, run in sorted(runs.items(), key=lambda item: -item[1].average_accuracy):
-        cells = [name + (" (oracle)" if run.oracle else "")]
-        for head in ("cnn", "nme"):
-            mark = "*" if run.head == head else ""
-            values = (getattr(run, f"average_accuracy_{head}"), getattr(run.phases[-1], f"accuracy_{head}"))
-            cells += [mark + hundredths(value) + mark if value is not None else "-" for value in values]
-        rows.append((*cells, hundredths(run.forgetting)))
-    header = ("run", "CNN average %", "CNN last %", "NME average %", "NME last %", "forgetting")
-    return Table(header, tuple(rows), labels=1)
+    for candidate in question.candidates:
+        own = paired[candidate.label]
+        average = plus_minus(*mean_interval([run.average_accuracy for run in own]))
+        gains = [run.average_accuracy - other.average_accuracy for run, other in zip(own, reference, strict=True)]
+        difference = NOTHING if own is reference else plus_minus(*mean_interval(gains), sign="+")
+        measured = (MEASURES[name](own) or NOTHING for name in extra)
+        default = ("yes" if is_default(question, candidate, own[0]) else "no",) if question.keys else ()
+        rows.append((candidate.label, str(len(own)), average, difference, *measured, *default))
+    last = ("default",) if question.keys else ()
+    header = ("candidate", "seeds", "validation average %", "average - first row", *extra, *last)
+    return Table(header, tuple(rows), labels=1).markdown()
 
 
-def main() -> None:
-    for folder in sorted(path.name for path in HERE.iterdir() if path.is_dir() and list(path.glob("*.json"))):
-        print(f"{folder}\n\n{table(folder)}\n")
-    for name in sorted(path.name for path in (HERE / "studies").iterdir()):
-        print(f"{name}\n\n{study(name)}\n")
-    print(f"pseudo-unscaled\n\n{steps()}\n")
+def runs_of(candidate: Candidate) -> dict[int, RunResult]:
+    """Returns a candidate's results by seed."""
+    planned, results = study_results("tuning", candidate.study)
+    found = {}
+    for run in planned.runs:
+        tree = run.config.public()
+        if all(value_at(tree, key, None) == value for key, value in candidate.where.items()):
+            found[run.config.seed] = results[run.name]
+    if not found:
+        raise InputError(f"{candidate.study}: no run has {dict(candidate.where)}")
+    return found
+
+
+def is_default(question: Question, candidate: Candidate, run: RunResult) -> bool:
+    """Returns whether the method has the candidate's settings if a user gives none."""
+    config = run.config
+    given = {"preset": config["preset"], "data": {"name": config["data"]["name"]}}
+    default = compose(given, nested("method.name", question.method)).public()
+    if candidate.equals:
+        return all(value_at(default, key, None) == value for key, value in candidate.equals.items())
+    return all(value_at(default, key, None) == value_at(config, key, None) for key in question.keys)
+
+
+def measured(runs: Sequence[RunResult], name: str) -> list[tuple[float, ...]]:
+    """Returns a measure of every phase that has it."""
+    return [phase.measures[name] for run in runs for phase in run.phases if name in phase.measures]
+
+
+def values_changed(runs: Sequence[RunResult]) -> str | None:
+    shares = measured(runs, "refined_share")
+    return hundredths(fmean(share for (share,) in shares)) if shares else None
+
+
+def mean_change(runs: Sequence[RunResult]) -> str | None:
+    distances = measured(runs, "refined_distance")
+    return f"{fmean(distance for (distance,) in distances):.2f}" if distances else None
+
+
+def branch_weights(runs: Sequence[RunResult]) -> str | None:
+    """Weights of the stable branch after the last phase, level by level."""
+    last = [run.phases[-1].measures["branch_weights"] for run in runs if "branch_weights" in run.phases[-1].measures]
+    return ", ".join(f"{fmean(level):.2f}" for level in zip(*last, strict=True)) or None
+
+
+MEASURES: dict[str, Callable[[Sequence[RunResult]], str | None]] = {
+    "values changed %": values_changed,
+    "mean change (grey levels)": mean_change,
+    "final branch weights": branch_weights,
+}
+TABLES: dict[str, Callable[[], str]] = {
+    **{name: partial(study, name) for name in STUDIES},
+    "cifar100-methods, both readouts": heads,
+    "two-devices": two_devices,
+    **{f"tuning: {question.title}": partial(tuning, question) for question in QUESTIONS},
+}
+
+
+def main() -> int:
+    """Prints every table, and one line for each that lacks files. Returns the exit code."""
+    missing = 0
+    for title, table in {"demo": demo, **TABLES}.items():
+        try:
+            print(f"{title}\n\n{table()}\n")
+        except InputError as error:
+            missing += 1
+            print(f"{title}\n\n{error}\n")
+    return min(missing, 1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from factories import timeless
+from remem.errors import InputError
 from remem.events import Event, ignore
 from remem.methods.events import EpochEnded
 from remem.parallel.pool import open_pool
@@ -44,7 +45,7 @@ def test_settings_come_back_under_their_present_names() -> None:
         written = json.loads((OLD / name / "config.json").read_text())
         assert config.train.lr == written["config"]["train"]["rate"] == 0.2
         assert config.finetune.lr_factor == written["config"]["finetune"]["rate_factor"]
-        assert config.method.model_dump()["refine_lr"] == written["config"]["method"]["refine_rate"]
+        assert config.train.lr_later == written["config"]["train"]["rate_later"]
         assert fingerprint == written["data_fingerprint"]
     assert read_learning(OLD / "learning")[0].learn.lr_eta == 0.02
     study = read_study(OLD / "study-interrupted")
@@ -58,7 +59,7 @@ def test_an_interrupted_run_goes_on(copy: Any) -> None:
     assert result.complete
     trained = {event.phase for event in events if isinstance(event, EpochEnded)}
     assert trained == {2, 3}  # phases 0 and 1 are those of the old checkpoint
-    before = json.loads((OLD / "run-interrupted" / "result.json").read_text())["phases"]
+    before = load_result(OLD / "run-interrupted").to_json()["phases"]
     assert timeless(result.to_json()["phases"][:2]) == timeless(before)
     whole = load_result(OLD / "run")  # the same run, never interrupted; other processors round differently
     assert [phase.held_per_class for phase in result.phases] == [phase.held_per_class for phase in whole.phases]
@@ -84,6 +85,15 @@ def test_a_complete_run_is_read_and_predicts(copy: Any) -> None:
     prediction = model.predict(images, head="cnn")
     assert prediction.probabilities.shape == (5, expected[0])
     assert model.predict(images, head="nme").classes.shape == (5,)  # class means came along
+
+
+def test_a_run_of_a_method_that_has_changed_is_not_resumed_but_its_model_predicts(copy: Any) -> None:
+    out = copy("run-mnemonics")
+    with pytest.raises(InputError, match=r"method: mnemonics trained differently when this run began.*a new run"):
+        resume_in_folder(out, ignore)
+    assert load_result(out).method_name == "mnemonics"
+    images = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1), np.uint8)
+    assert load_model(out).predict(images, head="nme").classes.shape == (5,)
 
 
 def test_an_interrupted_learning_goes_on(copy: Any) -> None:

@@ -1,9 +1,13 @@
 """Every method on images of 16, 32 and 224 pixels, and over 25 phases of one class each."""
 
 import pytest
+import torch
 
 from factories import blobs, opened, pictures, play, ready
 from remem.methods.table import METHODS
+from remem.runs.build import network_builder
+from remem.runs.prepared import Prepared
+from remem.seeding import Streams
 
 SHORT = {
     "scenario": {"phases": 1, "base_classes": 2},
@@ -21,10 +25,24 @@ def test_images_of_any_size(method: str, side: int) -> None:
     # on ImageNet, networks see resized crops of 224 from 256; resized crops of the stored 224 test the same path
     augment = {"augment": {"kind": "resized-crop"}} if side == 224 else {}
     prepared = ready(dataset, SHORT, {"method": {"name": method}}, augment)
-    results = play(opened(prepared), prepared)
+    episode = opened(prepared)
+    results = play(episode, prepared)
     assert [result.classes_seen for result in results] == [2, 3]
-    assert all(0.0 <= result.accuracy <= 1.0 for result in results)
+    network = episode.learner.network
+    inputs = torch.zeros(2, 3, side, side)
+    assert network.eval()(inputs).logits.shape == (2, 3)
+    untrained = prepared_weights(prepared)
+    kernels = [name for name in untrained if name.endswith("conv1.weight")]
+    trained = {name.replace("plastic.", ""): value for name, value in episode.learner.state().items()}
+    assert kernels
+    assert all(not torch.equal(trained[name], untrained[name]) and trained[name].isfinite().all() for name in kernels)
     assert prepared.method.replay == "all" or results[1].held_old + results[1].held_new == 12
+
+
+def prepared_weights(prepared: Prepared) -> dict[str, torch.Tensor]:
+    """The weights that a run starts with."""
+    build, seed = network_builder(prepared), Streams(prepared.config.seed, "target").integer(0, "weights")
+    return dict(build(seed).state_dict())
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -161,28 +161,42 @@ def test_a_learning_rate_of_zero_changes_no_pixel() -> None:
     assert np.array_equal(desk.before(desk.kept), desk.after())
 
 
-def test_huge_steps_stay_inside_the_range() -> None:
+def test_huge_steps_stay_inside_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clamped, not wrapped: a pixel that increases ends at 255, never near 0."""
+    losses = iter([0.5, 0.1, 0.5])  # of the step, of the refined and of the unrefined exemplars: the step is kept
     desk = Desk()
-    desk.refine(refine_lr=1e15, refine_steps=1)
-    before, after = desk.before(desk.kept), desk.after()
-    moved = before != after
-    assert all(moved[place].any() for place in range(len(desk.kept)))
-    assert set(np.unique(after[moved])) <= {0, 255}
+
+    def fixed(forward: Any, weights: Any, inner: Any, outer: Any, **options: Any) -> torch.Tensor:
+        slope = torch.where(torch.arange(inner[0].numel()).view_as(inner[0]) % 2 == 0, 1.0, -1.0)
+        value: torch.Tensor = (slope * inner[0]).sum()
+        return value - value.detach() + next(losses)
+
+    monkeypatch.setattr("remem.methods.mnemonics.outer_loss", fixed)
+    desk.refine(refine_lr=10.0, refine_steps=1)
+    expected = np.where(np.arange(desk.after().size).reshape(desk.after().shape) % 2 == 0, 0, 255)
+    order = np.argsort(np.concatenate([part.rows for part in desk.replaced]))
+    assert np.array_equal(desk.after(), expected[order])  # the batch was in another order than the exemplars
+
+
+def test_a_refinement_that_does_not_help_is_dropped() -> None:
+    """Steps of a hundred grey levels on images that a model already tells apart: nothing changes."""
+    desk = Desk()
+    assert desk.refine(refine_lr=0.4, refine_steps=1)["refined_share"] == (0.0,)
+    assert np.array_equal(desk.before(desk.kept), desk.after())
 
 
 def test_refined_exemplars_train_a_model_that_does_better_on_the_other_data() -> None:
     """Descent, on the outer loss. The margin is many times the effect of rounding, which the next test bounds."""
     desk = Desk()
     before = desk.loss(desk.before(desk.kept))
-    desk.refine(refine_lr=0.01, refine_steps=8)
-    assert desk.loss(desk.after()) < 0.9 * before
+    desk.refine(refine_lr=0.001, refine_steps=20)
+    assert desk.loss(desk.after()) < 0.97 * before
 
 
 def test_one_step_moves_every_exemplar_by_the_learning_rate_against_the_gradient() -> None:
     """By an independent plain version: one batch, all other data as targets, rounding at most half a grey level."""
     desk = Desk()
-    desk.refine(refine_lr=0.02, refine_steps=1, refine_batch=64)
+    desk.refine(refine_lr=0.0005, refine_steps=1, refine_batch=64)
     forward, weights = as_function(desk.network, desk.exemplars())
     targets = without(desk.latest, desk.kept)
     values = torch.from_numpy(desk.before(desk.kept)).float().requires_grad_()
@@ -191,7 +205,7 @@ def test_one_step_moves_every_exemplar_by_the_learning_rate_against_the_gradient
     (grad,) = torch.autograd.grad(outer_loss(forward, weights, inner, outer, lr=0.05, steps=2), values)
     for image, one, stored in zip(values.detach(), grad, desk.after(), strict=True):
         size = math.sqrt(sum(value**2 for value in one.flatten().tolist()) / one.numel())
-        expected = (image - 0.02 * 255 * one / size).clamp(0, 255)
+        expected = (image - 0.0005 * 255 * one / size).clamp(0, 255)
         # float32 sums in another order: 1e-3 of a grey level beside the rounding
         assert (torch.from_numpy(stored).float() - expected).abs().max() <= 0.5 + 1e-3
 
@@ -206,8 +220,8 @@ def test_exemplars_are_never_judged_on_themselves() -> None:
     rest = {*without(desk.exemplars().latest, desk.kept).rows.tolist()}
     versions = {old: new for part, rows in desk._moved for old, new in zip(part.rows, rows, strict=True)}
     for part in desk.replaced:
-        batch, *drawn = desk.read[position : position + 3]
-        position += 3
+        batch, *drawn = desk.read[position : position + 4]  # its values, two steps, and the last comparison
+        position += 4
         assert batch == part.rows.tolist()
         if {*batch} <= one:
             allowed = other

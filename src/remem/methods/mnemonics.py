@@ -14,7 +14,7 @@ from remem.methods.method import Exemplars, Measures, MethodEntry, PhaseFacts
 from remem.nets.base import Output
 from remem.nets.network import Network
 from remem.nets.two_branch import stabilised
-from remem.types import Samples, Values
+from remem.types import IntArray, Samples, Values
 
 
 class MnemonicsSettings(LucirSettings):
@@ -98,32 +98,40 @@ class Mnemonics(Lucir):
         self,
         network: Network,
         stored: Values,
-        labels: Values,
+        labels: IntArray,
         targets: Samples,
         exemplars: Exemplars,
         rng: np.random.Generator,
     ) -> Values:
         """Refines a batch: gradient steps that lower the loss on `targets` of a model trained on the batch.
 
-        The values are floats until the last step. Only then are they rounded to what is stored.
+        The values are floats until the last step. Only then are they rounded to what is stored, and they replace it
+        only if a model trained on them does better on one more draw of the targets.
         """
         settings, device = self._refinement, network.mean.device
-        images = stored.dtype == np.uint8
-        size = settings.refine_lr * (255.0 if images else network.std)
         forward, weights = as_function(network, exemplars)
-        own, values = torch.from_numpy(labels).to(device), torch.from_numpy(stored).to(device).float()
-        for _ in range(settings.refine_steps):
+        own = torch.from_numpy(labels).to(device)
+
+        def draw() -> tuple[Tensor, Tensor]:
             drawn = targets.take(rng.permutation(len(targets))[: settings.refine_batch])
             inputs = torch.from_numpy(exemplars.values(drawn)).to(device).float()
-            outer = inputs, torch.from_numpy(drawn.labels).to(device)
-            inner = values.requires_grad_(True), own
-            loss = outer_loss(forward, weights, inner, outer, lr=settings.inner_lr, steps=settings.inner_steps)
-            (grad,) = torch.autograd.grad(loss, values)
+            return inputs, torch.from_numpy(drawn.labels).to(device)
+
+        def loss(values: Tensor, outer: tuple[Tensor, Tensor]) -> Tensor:
+            return outer_loss(forward, weights, (values, own), outer, lr=settings.inner_lr, steps=settings.inner_steps)
+
+        images = stored.dtype == np.uint8
+        size = settings.refine_lr * (255.0 if images else network.std)
+        before = values = torch.from_numpy(stored).to(device).float()
+        for _ in range(settings.refine_steps):
+            values = values.detach().requires_grad_(True)
+            (grad,) = torch.autograd.grad(loss(values, draw()), values)
             values = values.detach() - size * unit_steps(grad)
-            if images:
-                values = values.clamp(0, 255)
-        # Rounded, not truncated: an unchanged image stays exactly as it was.
-        return values.round().to(torch.uint8).cpu().numpy() if images else values.cpu().numpy()
+            values = values.clamp(0, 255) if images else values  # the released code lets them wrap around
+        values = values.round() if images else values  # not truncated: an unchanged image stays exactly as it was
+        last = draw()
+        better = values if loss(values, last).item() < loss(before, last).item() else before
+        return better.to(torch.from_numpy(stored).dtype).cpu().numpy()
 
 
 def unit_steps(grad: Tensor) -> Tensor:

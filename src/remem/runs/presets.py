@@ -46,7 +46,7 @@ def shipped_configs() -> dict[str, str]:
 def read_toml(path: Path) -> Tree:
     """Reads a config file, or the shipped config of that name."""
     name = path.as_posix().removesuffix(".toml")
-    if not path.exists() and name in (shipped := shipped_configs()):
+    if not path.is_file() and name in (shipped := shipped_configs()):
         return tomllib.loads(shipped[name])
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -100,7 +100,7 @@ class Study:
 def read_study_file(path: Path) -> Tree:
     """Reads a study's settings. Shipped studies are also found without the name of their folder."""
     inside = f"studies/{path.as_posix().removesuffix('.toml')}"
-    tree = read_toml(Path(inside) if not path.exists() and inside in shipped_configs() else path)
+    tree = read_toml(Path(inside) if not path.is_file() and inside in shipped_configs() else path)
     if "study" not in tree:
         raise InputError(f"{path}: no section [study]; expected one with seeds, policies and the like")
     return tree
