@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.remem-ready
 
-.PHONY: demo test shuffle check bench clean
+.PHONY: demo test shuffle mutants check bench clean
 
 demo: $(READY)
 	$(BIN)/remem demo
@@ -15,6 +15,11 @@ test: $(READY)
 SEED ?= 0
 shuffle: $(READY) # all tests in random order; repeat an order with SEED=K
 	$(BIN)/python -m pytest -n 2 -p randomly -p no:cacheprovider --randomly-seed=$(SEED)
+
+MUTANTS ?= 1000
+mutants: $(READY) # do tests notice small changes of the code? MUTANTS=all, PACKAGE=memory, SEED=K, KEEP=1 to record less
+	$(BIN)/python -m mutants --seed $(SEED) $(if $(filter all,$(MUTANTS)),--all,--sample $(MUTANTS)) \
+		$(if $(PACKAGE),--package $(PACKAGE)) $(if $(KEEP),--keep)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -32,4 +37,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-out
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants demo-out

@@ -113,6 +113,8 @@ def test_feasible_shares_of_the_papers_settings() -> None:
     assert feasible_tenths(7000, old_classes=50, new_classes=10, arriving=5000) == (2, 3, 4, 5, 6, 7, 8, 9)
     # 1000 arrive: 0.6 leaves 1200, 0.7 only 900.
     assert feasible_tenths(3000, old_classes=50, new_classes=2, arriving=1000) == (6, 7, 8, 9)
+    # 0.2 leaves exactly the 5600 that arrive.
+    assert feasible_tenths(7000, old_classes=50, new_classes=10, arriving=5600) == (2, 3, 4, 5, 6, 7, 8, 9)
     assert feasible_tenths(7000, old_classes=50, new_classes=10, arriving=9000) == tuple(range(1, 10))
     assert feasible_tenths(10**6, old_classes=50, new_classes=10, arriving=500) == (9,)
 

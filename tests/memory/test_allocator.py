@@ -89,6 +89,8 @@ def test_without_exemplars_new_data_fill_the_budget_evenly() -> None:
     assert allocation.new == {2: 25, 3: 10, 4: 25}
     few = allocator.observe(PhaseFacts(2, 9))
     assert allocator.allocate_new_only(few, held={0: 30}, arriving={2: 4, 3: 5}).new == {2: 4, 3: 5}
+    single = allocator.observe(PhaseFacts(2, 6))
+    assert allocator.allocate_new_only(single, held={0: 30}, arriving={2: 1, 3: 5}).new == {2: 1, 3: 5}
     assert allocator.old_tenths == 0
 
 

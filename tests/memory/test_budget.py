@@ -4,7 +4,16 @@ import pytest
 from pydantic import ValidationError
 
 from remem.errors import InputError
-from remem.memory.budget import Budget, BudgetSpec, MemorySettings, PhaseFacts, parse_budget, resolve
+from remem.memory.budget import (
+    Budget,
+    BudgetSpec,
+    MemorySettings,
+    PaperBudget,
+    PhaseFacts,
+    budget_in_words,
+    parse_budget,
+    resolve,
+)
 
 CIFAR = {
     phases: [PhaseFacts(50, 25000)] + [PhaseFacts(50 // phases, 25000 // phases)] * phases for phases in (5, 10, 25)
@@ -27,6 +36,8 @@ CIFAR_ROW = 32 * 32 * 3
         ("bytes:1TB", BudgetSpec("bytes", 10**12)),
         ("bytes:512", BudgetSpec("bytes", 512)),
         ("bytes:512B", BudgetSpec("bytes", 512)),
+        (2**62 - 1, BudgetSpec("fixed", 2**62 - 1)),  # the largest
+        (1, BudgetSpec("fixed", 1)),
         (None, None),
     ],
 )
@@ -37,7 +48,7 @@ def test_budgets_as_users_write_them(text: str | int | None, spec: BudgetSpec | 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "0", -5, "-5", "7e3", "70.5", "7_000", "7000MB", "٧٠٠٠"),
+        *("", "0", 2**62, -5, "-5", "7e3", "70.5", "7_000", "7000MB", "٧٠٠٠"),
         *("bytes:", "bytes:64XB", "bytes:64iB", "bytes:0.1B", "bytes:-1MB"),
         *("growing", "growing:", "growing:0", "growing:2.5", "shrinking:20"),
     ],
@@ -72,6 +83,34 @@ def test_a_growing_budget_follows_old_classes_and_new_data() -> None:
     budget = resolve(parse_budget("growing:20"), None, CIFAR[5], row_bytes=CIFAR_ROW)
     assert [budget.total(50 + 10 * i, 5000) for i in range(5)] == [6000, 6200, 6400, 6600, 6800]
     assert [budget.exemplar_part(50 + 10 * i) for i in range(5)] == [1000, 1200, 1400, 1600, 1800]
+    assert budget == Budget("growing", 20, exemplars=0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (Budget("growing", 20), "20 samples per old class and all new data"),
+        (
+            Budget("fixed", 70, 20),
+            "M = 70 samples, the paper's budget (E = 20 and 50 new samples of the largest phase)",
+        ),
+        (
+            Budget("fixed", 71, 20),
+            "M = 71 samples, not the paper's 70 (E = 20 and 50 new samples of the largest phase)",
+        ),
+        (
+            Budget("fixed", 70, 35),
+            "M = 70 samples, the paper's budget (E = 20 and 50 new samples of the largest phase); E = 35",
+        ),
+        (
+            Budget("fixed", 39, 20),  # half of 39 is 19
+            "M = 39 samples, not the paper's 70 (E = 20 and 50 new samples of the largest phase); "
+            "static keeps half of M, 19, for old classes",
+        ),
+    ],
+)
+def test_a_budget_in_words_names_what_is_not_the_papers(budget: Budget, words: str) -> None:
+    assert budget_in_words(budget, PaperBudget(exemplars=20, largest_phase=50)) == words
 
 
 def test_less_than_one_sample_per_class_is_refused() -> None:
@@ -87,6 +126,8 @@ def test_a_growing_budget_is_checked_in_every_phase() -> None:
     assert resolve(BudgetSpec("growing", 1), None, fine, row_bytes=1).total(3, 4) == 7
     with pytest.raises(InputError, match="6 samples are less than one for each of the 7 classes of phases 0 to 2"):
         resolve(BudgetSpec("growing", 1), None, [*fine, PhaseFacts(2, 1)], row_bytes=1)
+    with pytest.raises(InputError, match="4 samples are less than one for each of the 5 classes of phases 0 to 1"):
+        resolve(BudgetSpec("growing", 1), None, [PhaseFacts(3, 9), PhaseFacts(2, 1), PhaseFacts(2, 9)], row_bytes=1)
 
 
 def test_exemplars_must_be_positive_and_fit_the_kind_of_budget() -> None:
@@ -100,10 +141,14 @@ def test_settings_keep_numbers_as_numbers() -> None:
     settings = MemorySettings(budget=7000)
     assert type(settings.budget) is int
     assert MemorySettings(budget="growing:20").budget == "growing:20"
+    assert MemorySettings(exemplars=1).exemplars == 1
     assert MemorySettings() == MemorySettings(budget=None, exemplars=None, selection="herding")
 
 
-@pytest.mark.parametrize("bad", [{"budget": True}, {"budget": "many"}, {"exemplars": 0}, {"size": 3}, {"budget": 7.5}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"budget": True}, {"budget": "many"}, {"exemplars": 0}, {"exemplars": 2**62 + 1}, {"size": 3}, {"budget": 7.5}],
+)
 def test_settings_refuse_wrong_types_and_unknown_names(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         MemorySettings.model_validate(bad)

@@ -134,6 +134,14 @@ def test_old_classes_keep_their_ranking(memory: Memory) -> None:
     assert memory.cut({2: 0}).tolist() == [30, 31]  # dropping a whole class needs no ranking
 
 
+def test_a_class_that_keeps_all_its_rows_needs_no_ranking(memory: Memory) -> None:
+    memory.load(2, rows(30, 31))
+    assert memory.cut({2: 2}).tolist() == []
+    assert memory.rows(2).tolist() == [30, 31]
+    assert memory.cut({}).tolist() == []
+    assert memory.total == 7
+
+
 @pytest.mark.parametrize("quota", [-1, 4])
 def test_cut_refuses_impossible_quotas(memory: Memory, quota: int) -> None:
     with pytest.raises(ValueError, match=f"holds 3 rows, which cannot be cut to {quota}"):
@@ -189,6 +197,25 @@ def test_an_empty_memory_can_be_restored() -> None:
     assert (twin.total, twin.bound, twin.peak) == (0, None, 0)
     twin.load(0, rows(0, 5))
     assert twin.holds(rows(0, 5, 6)).tolist() == [True, True, False]
+
+
+def test_nothing_is_held_at_first() -> None:
+    assert Memory().holds(rows(0, 1, 7, -1)).tolist() == [False] * 4
+
+
+def test_a_state_says_in_whole_numbers_that_there_is_no_bound(memory: Memory) -> None:
+    """-1 stands for none; the rows 20 and 22 are freed, one bit each."""
+    state = memory.state()
+    assert state["bound"].tolist() == [-1, 0]
+    assert state["freed"].tolist() == [2**20 + 2**22]
+
+
+def test_a_class_without_rows_is_restored(memory: Memory) -> None:
+    memory.load(2, rows(130))
+    memory.cut({2: 0})
+    twin = Memory.from_state(memory.state())
+    assert twin.counts() == {0: 3, 1: 2, 2: 0}
+    assert twin.state()["freed"].tolist() == [2**20 + 2**22, 0, 2**2]  # 130 = 2 x 64 + 2
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,15 @@ def test_a_fixed_policy_has_no_weights_file(tmp_path: Path) -> None:
         loaded.sampling(0)
 
 
+@pytest.mark.parametrize("tenths", [1, 9])
+def test_the_longest_name_and_the_outermost_shares_are_accepted(tenths: int, tmp_path: Path) -> None:
+    save_policy(tmp_path, Fixed(tenths), {**PROVENANCE, "name": "x" * 100})
+    loaded = load_policy(tmp_path)
+    assert (loaded.name, loaded.act(STATES[0])) == ("x" * 100, Action(old_tenths=tenths))
+    save_policy(tmp_path, TwoLevelPolicy(PolicySettings(hidden=1)), {**PROVENANCE, "name": "x"})
+    assert load_policy(tmp_path).name == "x"
+
+
 def test_equal_policies_are_equal_files(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     loaded = load_policy(folder)
@@ -223,12 +232,16 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no format": (facts_with(format="absent"), "policy.json: not the facts of a policy ('format')"),
     "no name": (facts_with(name="absent"), "policy.json: 'name': Field required"),
     "bad name": (facts_with(name="a\u001b[2J"), "policy.json: 'name': Value error, must be printable"),
+    "empty name": (facts_with(name=""), "policy.json: 'name': String should have at least 1 character"),
+    "long name": (facts_with(name="x" * 101), "policy.json: 'name': String should have at most 100 characters"),
     "no source": (facts_with(source={"kind": "phase0"}), "policy.json: 'source.data': Field required"),
     "other kind": (facts_with(kind="three-level"), "policy.json: 'kind': Input should be 'two-level'"),
     "levels": (facts_with(levels=3), "policy.json: 'levels': Input should be 1 or 2"),
     "too wide": (facts_with(hidden=10**12), "policy.json: 'hidden': Input should be less than or equal to 4096"),
+    "no units": (facts_with(hidden=0), "policy.json: 'hidden': Input should be greater than or equal to 1"),
     "rewards": (facts_with(rewards=["nan"]), "policy.json: 'rewards.0': Input should be a finite number"),
     "no share": (facts_with(kind="fixed", old_tenths=10), "policy.json: 'old_tenths': Input should be less than"),
+    "share of 0": (facts_with(kind="fixed", old_tenths=0), "policy.json: 'old_tenths': Input should be greater than"),
     "denies": (facts_with(source={**SOURCE, "kind": "target", "budget": 1}), "learned on the target itself"),
     "other width": (facts_with(hidden=9), "not the weights of a two-level policy with 9 hidden units"),
     "one less": (tensors_with(lambda t: t.pop("eta.0.bias")), "not the weights of a two-level policy"),

@@ -34,6 +34,32 @@ def test_untrained_is_uniform_over_what_is_feasible() -> None:
     assert policy.log_prob([first, later]).tolist() == pytest.approx(expected, abs=1e-6)
 
 
+def test_hidden_units_turn_within_the_range_of_states() -> None:
+    """A unit is 0 where w . s = -b. With weights in [-12, 12], this is at a point of the unit cube."""
+    policy = TwoLevelPolicy(seed=3)
+    assert policy.settings == PolicySettings(hidden=32, levels=2)
+    for layer, inputs in ((policy.eta[0], 2), (policy.phi[0], 3)):  # both parts of the state; and the action
+        assert isinstance(layer, torch.nn.Linear)
+        weight, bias = layer.weight.detach(), layer.bias.detach()
+        assert weight.shape == (32, inputs)
+        assert 10 < weight.abs().max() <= 12
+        assert (weight > 0).any()
+        assert (weight < 0).any()
+        assert (weight.clamp(max=0).sum(1) <= -bias).all()
+        assert (-bias <= weight.clamp(min=0).sum(1)).all()
+
+
+def test_the_seed_alone_decides_where_learning_starts() -> None:
+    before = torch.random.get_rng_state()
+    one, same, other = (TwoLevelPolicy(seed=seed).eta[0].state_dict()["weight"] for seed in (3, 3, 4))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(
+        TwoLevelPolicy().eta[0].state_dict()["weight"], TwoLevelPolicy(seed=0).eta[0].state_dict()["weight"]
+    )
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
 def test_ties_go_to_the_middle_share_to_no_change_and_to_an_even_split() -> None:
     policy = TwoLevelPolicy()
     action, _ = policy.choose(state())

@@ -15,8 +15,10 @@ from remem.events import Event, ignore
 from remem.policies.learned import Learned
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.policies.table import resolve_policy
+from remem.rl import jobs
+from remem.rl.env import make_pseudo_cil
 from remem.rl.events import LearningStarted, NodesTrained, PolicyUpdated, TaskSummary
-from remem.rl.learn import learn_in_folder
+from remem.rl.learn import TimeLeft, learn_in_folder
 from remem.rl.paths import TaskKey, sample_path
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reinforce import Reinforce, Run
@@ -190,6 +192,43 @@ def test_cheap_epochs_can_be_followed_by_full_ones(npz: Path, tmp_path: Path) ->
     learn_in_folder(learn_config(npz, fidelity="features", epochs=1, finish_epochs=1), out, ignore)
     assert [entry["fidelity"] for entry in log_entries(out)] == ["features", "full"]
     assert {line["task"]["fidelity"] for line in reward_lines(out)} == {"features", "full"}
+
+
+def test_the_time_left_is_extrapolated_from_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resumed after 2 of 10 epochs: 30 s for 2.5 epochs are 66 s for the 5.5 that are left."""
+    now = [100.0]
+    monkeypatch.setattr("remem.rl.learn.time.perf_counter", lambda: now[0])
+    time_left = TimeLeft(epochs=10)
+    time_left.begin(2)
+    assert time_left.left(2) is None
+    now[0] = 130.0
+    assert time_left.left(4.5) == pytest.approx(66.0)
+    assert time_left.left(10) == 0
+
+
+def test_room_for_snapshots_is_given_in_gigabytes(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, in a worker, and in the memory of an environment."""
+    limits = list[int]()
+
+    class FullError(Exception):
+        """Enough is known."""
+
+    def cache(*arguments: Any) -> None:
+        limits.append(arguments[-1])
+        raise FullError
+
+    for name in ("learn.DiskSnapshotCache", "jobs.DiskSnapshotCache", "env.MemorySnapshotCache"):
+        monkeypatch.setattr(f"remem.rl.{name}", cache)
+    config = learn_config(npz, disk_gigabytes=0.5)
+    with pytest.raises(FullError):
+        learn_in_folder(config, tmp_path / "out", ignore)
+    with pytest.raises(FullError):
+        jobs._tasks(config.model_dump_json(), str(tmp_path))
+    with pytest.raises(FullError):
+        make_pseudo_cil(memory_gigabytes=0.25)
+    with pytest.raises(FullError):
+        make_pseudo_cil()
+    assert limits == [500_000_000, 500_000_000, 250_000_000, 1_000_000_000]
 
 
 def test_the_number_of_threads_is_the_one_of_the_settings(npz: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """pseudo_tasks.py: classes, memory, batches and schedules of pseudo tasks, and features instead of samples."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 
 from factories import VECTORS, blobs, write_npz
 from remem.errors import InputError
+from remem.memory.budget import Budget
 from remem.rl.config import compose_learning
 from remem.rl.paths import TaskKey
-from remem.rl.pseudo_tasks import PseudoTasks, core_settings
+from remem.rl.pseudo_tasks import PseudoTasks, core_settings, shortened, steps_per_epoch
 from remem.rl.snapshot_cache import MemorySnapshotCache
+from rl_factories import make_task
 
 DATA = blobs(classes=10, per_class=20)
 
@@ -103,6 +106,20 @@ def test_short_runs_have_fewer_epochs_after_phase_0(data_name: str, backwards: d
     config = tasks._prepared[TaskKey(0, "short")].config
     assert [config.train.epochs_of(phase) for phase in (0, 1, 2)] == [10, 2, 2]
     assert config.finetune.epochs == 1
+
+
+@pytest.mark.parametrize(("budget", "most"), [(Budget("fixed", 40), 40), (Budget("growing", 3), 3 * 6 + 18)])
+def test_steps_of_an_epoch_by_hand(budget: Budget, most: int) -> None:
+    """Four, two and two classes of 9 samples. A growing memory holds most in the last phase, with 6 old classes."""
+    task = replace(make_task(), budget=budget)
+    assert [steps_per_epoch(task, batch) for batch in (1, most - 1, most, most + 1)] == [most, 2, 1, 1]
+
+
+def test_a_shortened_schedule_keeps_phase_0_and_at_least_one_epoch() -> None:
+    train = compose_learning({"train": {"epochs": 10}}).target.train
+    for share, epochs in ((0.25, 2), (0.35, 4), (0.01, 1), (1.0, 10)):  # 2.5 is rounded to even, 3.5 too
+        short = shortened(train, share)
+        assert (short.epochs_of(0), short.epochs_of(1)) == (10, epochs)
 
 
 def test_a_head_on_features_takes_no_more_steps_than_allowed(data_name: str, backwards: dict[str, Any]) -> None:

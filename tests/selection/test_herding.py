@@ -187,6 +187,40 @@ def test_chunks_hold_every_group_once_and_are_balanced_over_threads() -> None:
         assert [chunk for chunk in chunks if sizes[chunk[0]] == 7] == [[101, 102, 103]]
 
 
+def test_only_ties_are_in_doubt() -> None:
+    """Scores of the first class are 0.5 and 8, those of the second are equal; the last sample has no rival."""
+    units = np.array([[[0.0, 1.0], [4.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    picks, in_doubt = herding._RoughHerding(units).pick(np.arange(2))
+    assert picks.tolist() == [[1, 0], [0, 1]]
+    assert in_doubt.tolist() == [[False, False], [True, False]]
+
+
+def test_an_aim_of_zero_leaves_a_tie_in_doubt() -> None:
+    """The mean is (1, 0). After the pick (2, 0), both others are equally good."""
+    units = np.array([[[2.0, 0.0], [0.5, 1.0], [0.5, -1.0]]])
+    picks, in_doubt = herding._RoughHerding(units).pick(np.arange(3))
+    assert picks.tolist() == [[0, 1, 2]]
+    assert in_doubt.tolist() == [[False, True, False]]
+
+
+def test_error_bounds_by_hand() -> None:
+    """The longest samples have lengths 5 and 1, the means 2.5 and 0.5. A difference has twice the error of a score."""
+    units = np.array([[[3.0, 4.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])  # n = 2, d = 2
+    by_length, by_step = herding._error_bounds(units, units.mean(axis=1))
+    roundings = np.array([2 * (2 + 4) * 5, 2 * (2 + 4) * 1]) / 2**24  # d + 4 of float32
+    assert by_length == pytest.approx(roundings, rel=0.02)
+    assert (by_length > roundings).all()
+    assert by_step == pytest.approx(np.array([2 * (2 + 2) * 5 * 2.5, 2 * (2 + 2) * 1 * 0.5]) / 2**46)  # float64, x 100
+
+
+@pytest.mark.parametrize(
+    ("size", "bits"), [(1, 16), (724, 16), (725, 15), (1500, 14), (2**24, 1), (2**25, 0), (2**40, 0)]
+)
+def test_the_grid_by_hand(size: int, bits: int) -> None:
+    """4 size^2 4^bits is at most 2^53: for 16 bits, size^2 is at most 2^19, and 724^2 = 524176 < 524288 < 725^2."""
+    assert herding._bits(size) == bits
+
+
 def test_large_classes_use_a_coarser_grid_and_stay_exact() -> None:
     rng = np.random.default_rng(6)
     features = rng.normal(1, 0.2, (1500, 4))
