@@ -1,9 +1,14 @@
 """glyphs.py: a hundred measurably different shapes, unseen test faces, and a cache that survives damage."""
 
+import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+import PIL
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,6 +20,11 @@ from remem.data.datasets import load_dataset
 from remem.data.glyphs import CHARACTERS, CLUTTER, FACES, PREPROCESSING, build, cached, stencils
 from remem.data.settings import DataSettings
 
+DRAWN_WITH = ("3.11.2", "13.0.0")
+DIGESTS = {
+    "train": "be9fa2ed83232442e8c83ee13f5cb2db99f9ec8e0daf63866fac51dd3500708c",
+    "test": "5e0a2b97a083fadeea834265918130433edd4eb9251e3ecddf0ef6d8d29415b6",
+}
 ALIKE = 0.9  # the two most similar characters of the set reach 0.88, the homoglyphs below 0.97 and more
 
 
@@ -125,6 +135,36 @@ def test_the_whole_set() -> None:
     assert PREPROCESSING.std == pytest.approx(pixels.std(0), abs=0.01)
     everything = [picture.tobytes() for pixels in splits.values() for picture in pixels.reshape(-1, 768)]
     assert len(set(everything)) == len(everything)
+    if (matplotlib.__version__, PIL.__version__) == DRAWN_WITH:  # others may draw the same fonts differently
+        assert {name: hashlib.sha256(pixels.tobytes()).hexdigest() for name, pixels in splits.items()} == DIGESTS
+
+
+DRAW = """
+import hashlib
+from remem.data import glyphs
+
+glyphs.CHARACTERS, glyphs.PER_CLASS = glyphs.CHARACTERS[::20], {"train": 60, "test": 60}
+print([hashlib.sha256(glyphs.build(split).tobytes()).hexdigest() for split in glyphs.FACES])
+"""
+
+
+def test_pixels_do_not_depend_on_the_instruction_set() -> None:
+    """5 classes of 60 + 60 images, with all instructions of this processor and with those that all have."""
+    baseline = {"ATEN_CPU_CAPABILITY": "default", "NPY_DISABLE_CPU_FEATURES": optional_features()}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", DRAW], env={**os.environ, **env}, capture_output=True, check=True
+        )
+        for env in ({}, baseline)
+    ]
+    assert runs[0].stdout.count(b",") == 1
+    assert runs[0].stdout == runs[1].stdout
+
+
+def optional_features() -> str:
+    """The instruction sets that numpy uses here beyond its baseline."""
+    simd = np.show_config(mode="dicts")["SIMD Extensions"]
+    return " ".join(simd.get("found", []))
 
 
 @pytest.mark.usefixtures("few")

@@ -145,6 +145,28 @@ def test_validation_rows_depend_on_the_label_only() -> None:
     assert len(within) == 4  # other positions in every class
 
 
+def test_only_the_first_classes_of_the_order() -> None:
+    """Rows, names and phases are those of the classes that are left; labels of the data set need not be adjacent."""
+    data = dataset([0, 1, 2, 3, 4, 4, 2, 0], [4, 3, 2, 1, 0], classes=5)
+    order = scenario(data, phases=1, order="seed:3").class_order
+    few = scenario(data, phases=1, order="seed:3", classes=3)
+    assert few.class_order == order[:3]
+    assert few.class_names == tuple("abcde"[label] for label in order[:3])
+    assert [phase.classes for phase in few.phases] == [(0, 1), (2,)]
+    for phase in few.phases:
+        for position, rows in phase.train.items():
+            assert rows.tolist() == np.flatnonzero(data.train.labels == order[position]).tolist()
+        assert data.test.labels[phase.eval_samples.rows].tolist() == [order[p] for p in phase.eval_samples.labels]
+    assert few.fingerprint != scenario(data, phases=1, order="seed:3").fingerprint
+
+
+def test_more_classes_than_there_are() -> None:
+    data = dataset([0, 1, 2], [0, 1, 2], classes=3)
+    assert len(scenario(data, phases=1, classes=3).class_order) == 3
+    with pytest.raises(InputError, match=r"classes: 4 given; expected at most 3, all of toy"):
+        scenario(data, phases=1, classes=4)
+
+
 def test_wrong_validation() -> None:
     data = dataset([0, 0, 1], [0, 1], 2)
     with pytest.raises(InputError, match=r"validation: 1\.0 given"):

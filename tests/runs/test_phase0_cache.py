@@ -47,6 +47,40 @@ def test_settings_of_phase_0_change_the_key(changes: dict[str, Any]) -> None:
     assert phase0_key(prepared_run(**changes)) != phase0_key(prepared_run())
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ({"name": "lucir"}, {"name": "lucir", "freeze_old": False, "less_forget": 1.0}, True),
+        ({"name": "lucir"}, {"name": "mnemonics"}, True),
+        ({"name": "lucir"}, {"name": "lucir-aanets"}, True),
+        ({"name": "finetune"}, {"name": "lwf"}, True),
+        ({"name": "podnet"}, {"name": "pod-aanets", "spatial": 1.0}, True),
+        ({"name": "lucir"}, {"name": "lucir", "scale": 2.0}, False),  # the head
+        ({"name": "lwf"}, {"name": "icarl"}, False),  # the readout, and so the accuracy of phase 0
+        ({"name": "icarl"}, {"name": "icarl", "loss": "sigmoid"}, False),
+        ({"name": "podnet"}, {"name": "podnet", "nca": "margin"}, False),
+        ({"name": "podnet"}, {"name": "podnet", "clamp": 1.0}, False),
+        ({"name": "lwf"}, {"name": "lucir"}, False),
+    ],
+)
+def test_methods_share_phase_0_if_they_train_and_report_it_alike(
+    one: dict[str, Any], other: dict[str, Any], alike: bool
+) -> None:
+    keys = [phase0_key(prepared_run(method=method)) for method in (one, other)]
+    assert (keys[0] == keys[1]) == alike
+
+
+@pytest.mark.parametrize(("first", "second"), [("lucir", "mnemonics"), ("podnet", "pod-aanets"), ("lwf", "finetune")])
+def test_a_phase_0_of_another_method_changes_nothing(tmp_path: Path, first: str, second: str) -> None:
+    cache = Phase0Cache(tmp_path / "phase0")
+    run_or_resume(prepared_run(method={"name": first}), tmp_path / "first", phase0=cache)
+    alone = run_or_resume(prepared_run(method={"name": second}), tmp_path / "alone")
+    events: list[Event] = []
+    cached = run_or_resume(prepared_run(method={"name": second}), tmp_path / "cached", events.append, phase0=cache)
+    assert {event.phase for event in events if isinstance(event, EpochEnded)} == {1, 2}
+    assert timeless(cached.to_json()) == timeless(alone.to_json())
+
+
 def test_other_samples_change_the_key() -> None:
     assert phase0_key(ready(blobs(seed=1))) != phase0_key(prepared_run())
 

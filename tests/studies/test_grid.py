@@ -179,7 +179,7 @@ def test_mistakes_are_one_line(study: dict[str, Any], sections: dict[str, Any], 
 
 def test_shipped_studies_are_found_with_and_without_their_folder(tmp_path: Path) -> None:
     shipped = [name for name in shipped_configs() if name.startswith("studies/")]
-    assert shipped == ["studies/digits-policies", "studies/glyphs-policies"]
+    assert {"studies/digits-policies", "studies/glyphs-policies", "studies/tuning-lucir"} <= set(shipped)
     for name in shipped:
         tree = read_study_file(Path(name))
         assert tree == read_study_file(Path(name.removeprefix("studies/")))
@@ -193,4 +193,15 @@ def test_shipped_studies_are_found_with_and_without_their_folder(tmp_path: Path)
 def test_the_study_of_glyphs_has_the_settings_of_the_demo() -> None:
     tree = read_study_file(Path("glyphs-policies"))
     assert {key: value for key, value in tree.items() if key not in ("study", "learn")} == read_toml(Path("demo"))
-    assert len(plan_study(tree).runs) == 14 * 5
+    assert len(plan_study(tree).runs) == 8 * 3
+
+
+def test_a_folder_of_the_same_name_does_not_hide_a_shipped_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`remem study NAME --out NAME` makes one, and the same command must go on from it."""
+    (tmp_path / "digits-policies").mkdir()
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "study" in read_study_file(Path("digits-policies"))
+    assert read_toml(Path("demo"))["data"]["name"] == "glyphs"

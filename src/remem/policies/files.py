@@ -99,7 +99,7 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mappin
         own["sha256"] = hashlib.sha256(content[WEIGHTS]).hexdigest()
     try:
         facts = _validate({"format": FORMAT, **tree, **own}).model_dump(mode="json")
-        content[FACTS] = (json.dumps(facts, separators=(",", ":"), sort_keys=True, allow_nan=False) + "\n").encode()
+        content[FACTS] = (json.dumps(facts, separators=(",", ":"), sort_keys=True) + "\n").encode()
     except ValidationError as error:
         raise InputError(f"policy: {_first(error)}") from error
     try:
