@@ -90,8 +90,8 @@ QUESTIONS = (
                 "tuning-lucir",
                 {"method.freeze_old": frozen, "finetune.epochs": epochs},
             )
-            for frozen in (False, True)
-            for epochs in varied("tuning-lucir", "finetune.epochs")
+            for frozen in varied("tuning-lucir", "method.freeze_old")
+            for epochs in reversed(varied("tuning-lucir", "finetune.epochs"))
         ),
     ),
     Question(
@@ -130,7 +130,7 @@ QUESTIONS = (
         ("finetune.epochs",),
         tuple(
             Candidate(fine_tuning(epochs), "tuning-podnet", {"finetune.epochs": epochs})
-            for epochs in varied("tuning-podnet", "finetune.epochs")
+            for epochs in reversed(varied("tuning-podnet", "finetune.epochs"))
         ),
     ),
 )

@@ -82,7 +82,7 @@ def test_halves_split_every_class() -> None:
 Pixels = np.ndarray[Any, Any]
 
 
-def faint(per_class: int = 28) -> Dataset:
+def faint(per_class: int = 56) -> Dataset:
     """Six classes of images that differ by a faint pattern under much noise, so that no model is sure of them."""
     rng = np.random.default_rng(5)
     patterns, labels = rng.standard_normal((6, 8, 8, 3)), np.repeat(np.arange(6), per_class)
@@ -196,7 +196,7 @@ def test_refined_exemplars_train_a_model_that_does_better_on_the_other_data() ->
 def test_one_step_moves_every_exemplar_by_the_learning_rate_against_the_gradient() -> None:
     """By an independent plain version: one batch, all other data as targets, rounding at most half a grey level."""
     desk = Desk()
-    desk.refine(refine_lr=0.0005, refine_steps=1, refine_batch=64)
+    desk.refine(refine_lr=0.0005, refine_steps=1)
     forward, weights = as_function(desk.network, desk.exemplars())
     targets = without(desk.latest, desk.kept)
     values = torch.from_numpy(desk.before(desk.kept)).float().requires_grad_()

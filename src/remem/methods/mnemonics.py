@@ -28,7 +28,7 @@ class MnemonicsSettings(LucirSettings):
         default=5, ge=0, description="Gradient steps that refine every exemplar; 0 leaves them unchanged."
     )
     refine_lr: float = Field(
-        default=0.01,
+        default=0.003,
         ge=0,
         description="How far a step moves the values of an exemplar, as a root mean square; images are 0 to 1, "
         "vectors have unit variance.",
