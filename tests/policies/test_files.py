@@ -112,6 +112,27 @@ def test_the_digest_covers_all_facts_and_the_weights(change: dict[str, Any], fol
     digests = {load_policy(path).digest for path in (folder, tmp_path / "changed", tmp_path / "weights")}
     assert len(digests) == 3
     assert untrained("x").digest is None
+    one, other = (Learned(Fixed(3), dict(facts)) for facts in ([("format", 1), ("a", 2)], [("a", 2), ("format", 1)]))
+    assert one.digest == other.digest == hashlib.sha256(b'{"a": 2, "format": 1}').hexdigest()
+
+
+def test_the_facts_are_one_line_of_plain_json(folder: Path, tmp_path: Path) -> None:
+    """Sorted and without spaces. NaN, which is no JSON, becomes null wherever it is allowed at all."""
+    text = (folder / "policy.json").read_text()
+    assert text.startswith('{"format":1,"hidden":8,"kind":"two-level","levels":2,"method":{"name":"lucir",')
+    assert text.endswith("}\n")
+    assert text.count("\n") == 1
+    nan = float("nan")
+    given = {"settings": {"deep": [nan]}, "method": {"scale": nan}, "minutes": nan, "shares": [{"reward": nan}]}
+    save_policy(tmp_path / "new", Fixed(3), {**PROVENANCE, **given, "source": {**PROVENANCE["source"], "budget": nan}})
+    assert "NaN" not in (tmp_path / "new" / "policy.json").read_text()
+    assert load_policy(tmp_path / "new").facts["minutes"] is None
+
+
+def test_a_loaded_policy_cannot_be_trained_by_accident(folder: Path) -> None:
+    core = load_policy(folder).core
+    assert isinstance(core, TwoLevelPolicy)
+    assert not any(parameter.requires_grad for parameter in core.parameters())
 
 
 def test_sampling_draws_from_the_stream_of_the_runs_seed(folder: Path) -> None:

@@ -84,6 +84,7 @@ def test_nothing_feasible_costs_no_probability() -> None:
     assert action.old_tenths == 9
     assert choice.level1 is None
     assert policy.log_prob([choice]).tolist() == [0.0]
+    assert policy.log_prob([]).tolist() == []
 
 
 def test_log_probabilities_entropies_and_chances_equal_a_plain_version() -> None:

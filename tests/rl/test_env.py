@@ -19,7 +19,7 @@ from remem.data.arrays import from_arrays
 from remem.data.source import Dataset
 from remem.errors import InputError
 from remem.policies.agent import AgentPolicy
-from remem.rl.config import compose_learning
+from remem.rl.config import LearnConfig, compose_learning
 from remem.rl.env import PseudoCIL, make_pseudo_cil
 from remem.rl.paths import ActionPath, Node, Task, TaskKey, follow_path
 from remem.rl.prefix_tree import RewardCache, one_by_one
@@ -273,6 +273,26 @@ def test_no_phase_is_trained_twice() -> None:
         for _ in range(3):
             act(env, share, 4)
         assert tasks.trained == trained
+
+
+def test_the_defaults_are_those_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/guides/environment.md: six digits in phase 0, M = 250, five epochs, three phases, four tasks."""
+    configs = list[LearnConfig]()
+
+    class ReadError(Exception):
+        """Enough is known."""
+
+    def read(config: LearnConfig, cache: object) -> None:
+        configs.append(config)
+        raise ReadError
+
+    monkeypatch.setattr("remem.rl.env.PseudoTasks", read)
+    with pytest.raises(ReadError):
+        make_pseudo_cil()
+    target, learn = configs[0].target, configs[0].learn
+    assert (target.data.name, target.method.name, target.seed) == ("digits", "icarl", 0)
+    assert (target.scenario.phases, target.scenario.base_classes, target.memory.budget) == (3, 6, 250)
+    assert (target.train.epochs, learn.fidelity, learn.pool) == (5, "full", 4)
 
 
 def test_the_source_of_the_tasks_is_reported() -> None:

@@ -203,7 +203,20 @@ def test_the_time_left_is_extrapolated_from_this_session(monkeypatch: pytest.Mon
     assert time_left.left(2) is None
     now[0] = 130.0
     assert time_left.left(4.5) == pytest.approx(66.0)
+    assert time_left.left(2.5) == pytest.approx(450.0)
     assert time_left.left(10) == 0
+
+
+def test_a_learning_that_takes_no_time_has_none_left(
+    npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock stands still from the beginning."""
+    monkeypatch.setattr("remem.rl.learn.time.perf_counter", lambda: 1000.0)
+    events = list[Event]()
+    learn_in_folder(learn_config(npz, epochs=2, tasks=1, runs=1), tmp_path / "out", events.append)
+    left = [event.left for event in events if isinstance(event, NodesTrained | PolicyUpdated)]
+    assert len(left) > 4
+    assert set(left) == {0.0}
 
 
 def test_room_for_snapshots_is_given_in_gigabytes(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

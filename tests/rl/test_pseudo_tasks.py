@@ -13,6 +13,7 @@ from remem.memory.budget import Budget
 from remem.rl.config import compose_learning
 from remem.rl.paths import TaskKey
 from remem.rl.pseudo_tasks import PseudoTasks, core_settings, shortened, steps_per_epoch
+from remem.rl.settings import Fidelity
 from remem.rl.snapshot_cache import MemorySnapshotCache
 from rl_factories import make_task
 
@@ -58,6 +59,22 @@ def test_a_target_is_its_own_task_and_another_data_set_gives_all_its_classes(
     assert sorted(other.scenario.class_order) == list(range(10))
     assert [len(phase.classes) for phase in other.scenario.phases] == [5, 2, 2, 1]
     assert (other.budget.exemplars, other.budget.amount) == (200, 200 + 2 * 18)  # its own protocol: 20 x 10, + new data
+
+
+def test_classes_that_the_target_leaves_out_appear_in_no_task(data_name: str, backwards: dict[str, Any]) -> None:
+    """Eight of ten classes, four of them in phase 0; another data set is used as a whole."""
+    eight = {"scenario": {"classes": 8, "base_classes": None}}
+    assert make_tasks(data_name, backwards, eight).classes == (9, 8, 7, 6)
+    assert make_tasks(data_name, backwards, eight, source="target").classes == (9, 8, 7, 6, 5, 4, 3, 2)
+    assert len(make_tasks(data_name, backwards, eight, source=f"dataset:{data_name}").classes) == 10
+
+
+def test_tasks_have_no_policy_of_their_own(data_name: str, backwards: dict[str, Any]) -> None:
+    tasks = make_tasks(data_name, backwards, {"policy": "rmm", "sample_actions": True})
+    task = tasks.task(TaskKey(0, "full"))
+    config = tasks._prepared[task.key].config
+    assert (config.policy, config.policy_sha256, config.sample_actions) == ("static", None, False)
+    assert config.scenario == task.scenario.settings
 
 
 def test_memory_is_scaled_by_training_samples_by_hand(data_name: str, backwards: dict[str, Any]) -> None:
@@ -106,6 +123,16 @@ def test_short_runs_have_fewer_epochs_after_phase_0(data_name: str, backwards: d
     config = tasks._prepared[TaskKey(0, "short")].config
     assert [config.train.epochs_of(phase) for phase in (0, 1, 2)] == [10, 2, 2]
     assert config.finetune.epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "given", "epochs"), [("full", 8, 8), ("short", 8, 2), ("short", 1, 1), ("short", 0, 0), ("full", 0, 0)]
+)
+def test_short_runs_are_finetuned_for_a_share_of_the_epochs(
+    fidelity: Fidelity, given: int, epochs: int, data_name: str, backwards: dict[str, Any]
+) -> None:
+    tasks = make_tasks(data_name, backwards, {"finetune": {"epochs": given}}, short_share=0.25)
+    assert tasks._prepared[tasks.task(TaskKey(0, fidelity)).key].config.finetune.epochs == epochs
 
 
 @pytest.mark.parametrize(("budget", "most"), [(Budget("fixed", 40), 40), (Budget("growing", 3), 3 * 6 + 18)])

@@ -117,7 +117,7 @@ def _entry(name: str, summary: str, settings: type[MethodSettings], inner: type[
                     "0 keeps both at a half.",
                 ),
             ],
-            0.1,
+            0.0,
         ),
     }
     own = create_model(f"{settings.__name__}AANets", __base__=settings, **fields)
