@@ -44,6 +44,7 @@ def make_run(
         oracle=oracle,
         policy_saw_classes=False,
         policy={"name": policy},
+        memory="M = 40 samples, not the paper's 92",
         data_fingerprint="",
         class_order=tuple(range(len(names))),
         class_names=tuple(names),

@@ -25,7 +25,13 @@ def test_settings_come_from_preset_file_flags_and_set_in_that_order(
     assert said.code == 0
     settings = json.loads((out / "result.json").read_text())["config"]
     assert (settings["policy"], settings["seed"]) == ("fixed-0.6", 4)  # a flag above the file
-    assert settings["scenario"] == {"phases": 2, "base_classes": 2, "order": "seed:0", "validation": 0.0}
+    assert settings["scenario"] == {
+        "phases": 2,
+        "base_classes": 2,
+        "classes": None,
+        "order": "seed:0",
+        "validation": 0.0,
+    }
     assert settings["memory"] == {"budget": 40, "exemplars": 12, "selection": "uniform"}
     assert (settings["train"]["epochs"], settings["train"]["batch_size"]) == (1, 32)  # --set above all, then the file
     assert settings["train"]["lr"] == 0.2  # the preset
@@ -54,7 +60,10 @@ def test_what_is_printed_agrees_with_the_result(remem: Command, vectors: str, tm
     result = json.loads((out / "result.json").read_text())
     first, memory, training = said.out.splitlines()[:3]
     assert "6 classes: 3 in phase 0, then 2 phases of 2, 1" in first
-    assert "at most 30 samples at once from phase 1 on, E = 10; policy static, selection herding" in memory
+    assert (
+        "M = 30 samples, not the paper's 160 (E = 120 and 40 new samples of the largest phase); E = 10; policy static"
+        in memory
+    )
     assert "icarl, network mlp, epochs 1, " in training
     done = [line for line in said.out.splitlines() if " done, accuracy " in line]
     assert [line.partition(",")[0] for line in done] == [f"phase {k} of 2 done" for k in range(3)]

@@ -16,7 +16,14 @@ from remem.parallel.pool import WorkerPool, ignore
 from remem.runs.results import RunResult
 from report_factories import make_run
 
-TINY = ("train.epochs=1", "finetune.epochs=1", "scenario.phases=2", "memory.budget=30", "memory.exemplars=8")
+TINY = (
+    "train.epochs=1",
+    "finetune.epochs=1",
+    "scenario.phases=2",
+    "scenario.classes=6",
+    "memory.budget=30",
+    "memory.exemplars=8",
+)
 
 
 class OneAfterAnother(WorkerPool):

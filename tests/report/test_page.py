@@ -49,7 +49,7 @@ def test_the_page_has_every_number_of_both_runs(tmp_path: Path) -> None:
         for share in (run.average_accuracy, run.last_accuracy, *(phase.accuracy for phase in run.phases)):
             assert f">{100 * share:.2f}</td>" in text
     assert "icarl / static; icarl / fixed-0.6" in text
-    assert "From phase 1 on, at most 40 samples are held at once." in text
+    assert "Memory from phase 1 on: M = 40 samples, not the paper&#x27;s 92." in text
 
 
 def test_the_page_is_self_contained_and_well_formed() -> None:

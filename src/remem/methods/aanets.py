@@ -113,8 +113,7 @@ def _entry(name: str, summary: str, settings: type[MethodSettings], inner: type[
                 float,
                 Field(
                     ge=0,
-                    description="Learning rates of the branches' weights, summed over the steps of a phase; "
-                    "0 keeps both at a half.",
+                    description="Learning rate of the branches' weights, summed over a phase; 0 keeps both at a half.",
                 ),
             ],
             0.0,

@@ -30,8 +30,7 @@ class MnemonicsSettings(LucirSettings):
     refine_lr: float = Field(
         default=0.003,
         ge=0,
-        description="How far a step moves the values of an exemplar, as a root mean square; images are 0 to 1, "
-        "vectors have unit variance.",
+        description="Step size: root mean square over an exemplar's values (images 0 to 1, vectors normalised).",
     )
     refine_batch: int = Field(default=128, ge=1, description="Exemplars that are refined at a time.")
     inner_lr: float = Field(default=0.05, ge=0, description="Learning rate of the inner model.")
