@@ -59,6 +59,24 @@ def test_mistakes_are_reported_in_one_line(tree: dict[str, object], message: str
     assert "\n" not in str(caught.value)
 
 
+BOUNDS: dict[str, tuple[list[float], list[float]]] = {  # allowed, refused
+    **{"lr_eta": ([1e-9], [0.0]), "lr_phi": ([1e-9], [0.0]), "decay": ([0.0, 0.999], [-0.1, 1.0])},
+    **{"entropy": ([0.0], [-0.1]), "epochs": ([1], [0]), "tasks": ([1], [0]), "runs": ([1], [0]), "pool": ([0], [-1])},
+    **{"finish_epochs": ([0], [-1]), "short_share": ([1e-9, 1.0], [0.0, 1.1]), "features_steps": ([1], [0])},
+    **{"hidden": ([1, 4096], [0, 4097]), "disk_gigabytes": ([0.0], [-0.1])},
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_numbers_are_allowed_up_to_their_bounds(name: str) -> None:
+    allowed, refused = BOUNDS[name]
+    for number in allowed:
+        assert read_learn_settings({name: number}).model_dump()[name] == number
+    for number in refused:
+        with pytest.raises(InputError, match=rf"^learn\.{name}: {number} given; input should be (less|greater) than"):
+            read_learn_settings({name: number})
+
+
 def test_a_plain_value_instead_of_the_section_is_refused() -> None:
     with pytest.raises(InputError, match=r"learn: 5 given; expected settings such as learn.epochs=30"):
         compose_learning({"learn": 5})

@@ -166,6 +166,8 @@ def test_a_task_of_features_has_the_phases_and_rows_of_the_full_one(data_name: s
     assert task.scenario.class_order == whole.scenario.class_order
     assert task.budget == whole.budget
     assert task.reward == "accuracy_cnn"
+    augment = tasks._prepared[task.key].config.augment
+    assert (augment.kind, augment.pad, augment.flip, augment.brightness) == ("none", 0, False, 0.0)
     sizes = [[len(rows) for rows in phase.train.values()] for phase in whole.scenario.phases]
     assert [[len(rows) for rows in phase.train.values()] for phase in task.scenario.phases] == sizes
     train = np.concatenate([rows for phase in task.scenario.phases for rows in phase.train.values()])

@@ -191,7 +191,7 @@ def tried(*layers: dict[str, Any]) -> tuple[Prepared, Plan, Trial]:
     ("method", "stages"),
     [
         ({"name": "icarl"}, {"main", "balanced"}),
-        ({"name": "pod-aanets"}, {"main", "mixture", "balanced"}),
+        ({"name": "pod-aanets", "mixture_lr": 0.1}, {"main", "mixture", "balanced"}),
         ({"name": "finetune", "replay": False}, {"main"}),
         ({"name": "joint"}, {"main"}),
     ],
