@@ -193,7 +193,7 @@ def test_shipped_studies_are_found_with_and_without_their_folder(tmp_path: Path)
 def test_the_study_of_glyphs_has_the_settings_of_the_demo() -> None:
     tree = read_study_file(Path("glyphs-policies"))
     assert {key: value for key, value in tree.items() if key not in ("study", "learn")} == read_toml(Path("demo"))
-    assert len(plan_study(tree).runs) == 6 * 3
+    assert len(plan_study(tree).runs) == 4 * 3
 
 
 def test_a_folder_of_the_same_name_does_not_hide_a_shipped_study(
