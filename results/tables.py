@@ -72,15 +72,6 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "Weight transfer",
-        "mnemonics",
-        ("method.transfer",),
-        (
-            Candidate("without (lucir)", "tuning-lucir", TUNED, {"method.transfer": False}),
-            Candidate("with", "tuning-transfer"),
-        ),
-    ),
-    Question(
         "Frozen rows and fine-tuning",
         "lucir",
         tuple(TUNED),
@@ -119,19 +110,10 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "One branch or two, 30 epochs",
+        "One branch or two, 5 epochs",
         "lucir-aanets",
         (),
         tuple(Candidate(name, "tuning-branches", {"method.name": name}) for name in ("lucir", "lucir-aanets")),
-    ),
-    Question(
-        "Fine-tuning of PODNet",
-        "podnet",
-        ("finetune.epochs",),
-        tuple(
-            Candidate(fine_tuning(epochs), "tuning-podnet", {"finetune.epochs": epochs})
-            for epochs in reversed(varied("tuning-podnet", "finetune.epochs"))
-        ),
     ),
 )
 
