@@ -75,10 +75,20 @@ def made(policy: str, average: float, forgetting: float) -> RunResult:
 
 def test_the_winner_in_words() -> None:
     words = verdict([made("static", 0.40, 0.2), made("fixed-0.6", 0.43, 0.1)])
-    assert words.startswith("Winner: fixed-0.6.")
-    assert "3.00 points higher than that of static" in words
-    assert "10.00 points against 20.00" in words
+    assert words == (
+        "Winner: fixed-0.6. With the same memory, the average accuracy of fixed-0.6 is 3.00 points above static. "
+        "Points forgotten: fixed-0.6 10.00, static 20.00."
+    )
     words = verdict([made("static", 0.40, 0.2), made("rmm", 0.45, 0.05), made("fixed-0.6", 0.43, 0.1)])
-    assert "2.00 points higher than that of fixed-0.6 and 5.00 points higher than that of static" in words
-    assert "5.00 points against 10.00, 20.00" in words
-    assert verdict([made("static", 0.4, 0.2), made("fixed-0.6", 0.4, 0.1)]).startswith("No winner")
+    assert "of rmm is 2.00 points above fixed-0.6 and 5.00 points above static." in words
+    assert "rmm 5.00, fixed-0.6 10.00, static 20.00" in words
+
+
+def test_one_seed_separates_nothing_that_is_less_than_a_point_apart() -> None:
+    words = verdict([made("static", 0.40, 0.2), made("rmm", 0.445, 0.05), made("fixed-0.6", 0.45, 0.1)])
+    assert words.startswith(
+        "No winner between fixed-0.6 and rmm, which one seed cannot separate. With the same memory, the average "
+        "accuracy of fixed-0.6 is 5.00 points above static."
+    )
+    words = verdict([made("static", 0.4, 0.2), made("fixed-0.6", 0.4, 0.1)])
+    assert words.startswith("No winner between static and fixed-0.6, which one seed cannot separate. Points forgotten")

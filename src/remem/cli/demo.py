@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("static", "fixed-0.6", "rmm")
 PHASE0 = "phase 0"  # shared by all runs, which differ only in what comes after it
+LEVEL = 1.0  # points of average accuracy
 TITLE = "Conventional memory, a fixed share for old classes, and the learned policy"
 
 
@@ -81,18 +82,16 @@ def show(console: Console, results: "list[RunResult]", report: Path) -> None:
 
 
 def verdict(results: "list[RunResult]") -> str:
-    """Who is ahead, in plain words."""
+    """Who is ahead, in plain words. One seed does not separate runs that differ by less than LEVEL points."""
     best, *others = sorted(results, key=lambda run: run.average_accuracy, reverse=True)
-    ahead = [100 * (best.average_accuracy - run.average_accuracy) for run in others]
-    if ahead[0] < 0.005:
-        return f"No winner: {best.label} and {others[0].label} have the same average accuracy."
-    winner, *losers = (run.policy_name for run in (best, *others))
-    points = " and ".join(f"{by:.2f} points higher than that of {name}" for by, name in zip(ahead, losers, strict=True))
-    forgetting = ", ".join(f"{100 * run.forgetting:.2f}" for run in others)
-    return (
-        f"Winner: {winner}. With the same memory its average accuracy is {points}; "
-        f"its forgetting is {100 * best.forgetting:.2f} points against {forgetting}."
-    )
+    ahead = {run.policy_name: 100 * (best.average_accuracy - run.average_accuracy) for run in others}
+    level = [name for name, by in ahead.items() if by < LEVEL]
+    behind = " and ".join(f"{by:.2f} points above {name}" for name, by in ahead.items() if by >= LEVEL)
+    names = " and ".join([best.policy_name, *level])
+    head = f"No winner between {names}, which one seed cannot separate." if level else f"Winner: {names}."
+    gain = f" With the same memory, the average accuracy of {best.policy_name} is {behind}." if behind else ""
+    forgetting = ", ".join(f"{run.policy_name} {100 * run.forgetting:.2f}" for run in (best, *others))
+    return f"{head}{gain} Points forgotten: {forgetting}."
 
 
 def _configs(overrides: list[str]) -> "dict[str, RunConfig]":
