@@ -245,3 +245,16 @@ def test_trial_does_not_change_results() -> None:
     try_out(prepared, plan(prepared), seconds=0.05)
     after = play(opened(prepared), prepared)
     assert [r.predictions.cnn.tolist() for r in before] == [r.predictions.cnn.tolist() for r in after]
+
+
+@pytest.mark.parametrize("tenths", [2, 3, 4, 5])
+def test_static_with_another_e_holds_what_a_fixed_share_holds_where_memory_is_scarce(tenths: int) -> None:
+    """Protocol 1.3: less memory (30) than the new data of a phase (40). Above M / 2 the exemplar part has no effect."""
+    kept = {"memory": {"budget": 30, "exemplars": 3 * tenths}, "policy": "static"}
+    shared = {"memory": {"budget": 30}, "policy": f"fixed-0.{tenths}"}
+    static, fixed, most = (
+        [(phase.old, phase.new) for phase in plan(ready(blobs(), layer)).phases]
+        for layer in (kept, shared, {"memory": {"budget": 30, "exemplars": 29}, "policy": "static"})
+    )
+    assert static == fixed
+    assert (static == most) == (tenths == 5)
