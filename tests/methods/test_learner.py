@@ -279,10 +279,28 @@ def test_describe_is_the_evaluation_pass() -> None:
 def test_later_phases_can_have_another_number_of_epochs() -> None:
     """`epochs_later` holds for phases 1..N and for the mixture stage, which follows every epoch of the main stage."""
     events: list[Event] = []
-    prepared = ready(pictures(), {"method": {"name": "icarl-aanets"}, "train": {"epochs": 3, "epochs_later": 2}})
+    prepared = ready(
+        pictures(), {"method": {"name": "icarl-aanets", "mixture_lr": 0.1}, "train": {"epochs": 3, "epochs_later": 2}}
+    )
     episode = open_episode(prepared, open_fabric(prepared.config.train), events.append)
     play(episode, prepared)
     epochs = {(e.phase, e.stage): e.epochs for e in events if isinstance(e, EpochEnded)}
     assert (epochs[0, "main"], epochs[1, "main"], epochs[2, "main"]) == (3, 2, 2)
     assert epochs[1, "mixture"] == 2
     assert epochs[1, "balanced"] == 1
+
+
+def test_kernels_are_stored_with_channels_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The format of the inputs, since convolutions on a CPU are faster; states have the usual format."""
+    Visits(monkeypatch)
+    prepared = ready(pictures())
+    episode = opened(prepared)
+    play(episode, prepared, stop=1)
+    state = episode.learner.state()
+    assert all(value.is_contiguous() for value in state.values())
+    fresh = opened(prepared).learner
+    fresh.load(state)
+    for learner in (episode.learner, fresh):
+        kernels = [value for value in learner.network.parameters() if value.dim() == 4 and value.shape[-1] > 1]
+        assert kernels
+        assert all(kernel.is_contiguous(memory_format=torch.channels_last) for kernel in kernels)

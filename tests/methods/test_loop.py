@@ -2,8 +2,11 @@
 
 import copy
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,9 @@ from torch import Tensor
 from remem.data.augment import AugmentPlan
 from remem.errors import InputError
 from remem.events import Emit, Event, ignore
-from remem.methods.loop import Shard, TrainContext, build_optimizer, optimizer_class, run_stage
+from remem.methods import loop
+from remem.methods.events import EpochEnded
+from remem.methods.loop import TrainContext, build_optimizer, optimizer_class, run_stage
 from remem.methods.losses import classify
 from remem.methods.settings import TrainSettings
 from remem.methods.stage import Losses, ParameterGroup, Stage, group, whole
@@ -245,56 +250,83 @@ def test_the_teacher_runs_only_if_needed_and_never_changes() -> None:
     assert moved(before, teacher) == set()
 
 
-class FirstOfTwo:
-    """A fake Fabric of the first of two processes; records the losses."""
+def test_the_reported_loss_is_the_mean_over_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of 8, 8 and 4 with losses 8, 8 and 4; the clock shows 100 and then 102.5 seconds."""
 
-    global_rank, world_size, device = 0, 2, torch.device("cpu")
+    def size(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+        return {"size": len(labels) + 0.0 * output.logits.sum()}
 
-    def __init__(self) -> None:
-        self.losses: list[float] = []
-
-    def setup(self, module: Any, optimizer: Any) -> tuple[Any, Any]:
-        return module, optimizer
-
-    def to_device(self, value: Tensor) -> Tensor:
-        return value
-
-    def backward(self, value: Tensor) -> None:
-        self.losses.append(value.item())
-        value.backward()
-
-    def broadcast(self, value: Tensor, src: int) -> Tensor:
-        return value
-
-    def all_reduce(self, values: dict[str, Tensor], reduce_op: str) -> dict[str, Tensor]:
-        return values
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=iter([100.0, 102.5]).__next__))
+    emitted: list[Event] = []
+    table, samples = toy(20)
+    network = linear()
+    stage = staged(network, samples, objective=size, epochs=1)
+    run_stage(stage, network, table, train_context(emitted.append), phase=0, teacher=None)
+    (event,) = emitted
+    assert isinstance(event, EpochEnded)
+    assert event.loss == {"size": pytest.approx(20 / 3, rel=1e-6)}  # float32
+    assert event.seconds == 2.5
 
 
-@pytest.mark.parametrize("batch_norm", [True, False])
-@pytest.mark.parametrize("rest", [0, 1, 2, 3, 4, 7])
-def test_shards_are_weighted_by_their_size(rest: int, batch_norm: bool) -> None:
-    """With batch norm, a last batch of 2 or 3 is too small for two processes and is merged; otherwise two processes
-    train on the same batches as one."""
+def test_randomness_of_the_network_comes_from_the_streams() -> None:
+    """Every epoch has a seed of its own, and the global stream stays where it was."""
+    drawn: list[float] = []
 
-    def one(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-        return {"one": 1.0 + 0.0 * output.logits.sum()}
+    def drawing(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+        drawn.append(torch.rand(()).item())
+        return loss(output, labels, teacher)
 
-    table, samples = toy(18 + rest)
-    fabric: Any = FirstOfTwo()
-    context = replace(train_context(batch_size=9), fabric=fabric)
-    network = linear(hidden=(6,), batch_norm=batch_norm)
-    stage = staged(network, samples, objective=one, epochs=1)
+    table, samples = toy(8)  # one batch
+    network = linear()
+    before = torch.get_rng_state()
+    stage = staged(network, samples, objective=drawing, epochs=2)
+    run_stage(stage, network, table, train_context(), phase=3, teacher=None)
+    seeds = [STREAMS.integer(3, "main/network/0", epoch) for epoch in (0, 1)]
+    assert drawn == [torch.rand((), generator=torch.Generator().manual_seed(seed)).item() for seed in seeds]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(("slope", "step"), [(3.0, 0.5), (-3.0, -0.5), (0.25, 0.25)])
+def test_gradients_are_clipped_element_by_element(slope: float, step: float) -> None:
+    """A gradient of 3 everywhere and a limit of 0.5: one step at learning rate 0.2 moves every weight by 0.1."""
+    table, samples = toy(8)
+    network = linear()
+    before = network.head.new.detach().clone()
+    rows = group(network.head.new_parameters()[:1])
+
+    def steep(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+        return {"slope": slope * network.head.new.sum()}
+
+    stage = staged(network, samples, objective=steep, groups=rows, epochs=1, schedule="constant", clamp=0.5)
+    context = train_context(momentum=0.0, weight_decay=0.0)
     run_stage(stage, network, table, context, phase=0, teacher=None)
-    sizes = [9, 9 + rest] if rest < (4 if batch_norm else 2) else [9, 9, rest]
-    # Gradients are averaged over processes, so weights of 2 x shard / batch give the mean over the whole batch.
-    assert fabric.losses == pytest.approx([2 * (size // 2) / size for size in sizes if size])
-    assert [len(rows) for rows in table.asked] == [size // 2 for size in sizes]
+    expected = before - 0.2 * step
+    torch.testing.assert_close(network.head.new.detach(), expected, rtol=0, atol=1e-6)  # float32 of order 1
 
 
-def test_a_mean_over_some_samples_is_weighted_by_their_number() -> None:
-    """Three samples of class 0 or 1 in the batch, two of them in the first half and one in the second."""
-    labels = np.array([0, 1, 5, 0, 6, 7])
-    halves = [Shard(labels, places, 2) for places in (slice(0, 3), slice(3, 6))]
-    assert [half.weight(lambda labels: labels < 2) for half in halves] == [2 * 2 / 3, 2 * 1 / 3]
-    assert [half.weight(lambda labels: labels < 0) for half in halves] == [0, 0]  # no samples: the term is zero anyway
-    assert [half.weight(None) for half in halves] == [1, 1]
+@pytest.mark.parametrize("count", [1, 2])
+def test_statistics_need_two_samples(count: int) -> None:
+    table, samples = toy(count)
+    network = linear(hidden=(6,), batch_norm=True)
+    before = weights(network)
+    run_stage(staged(network, samples, epochs=1), network, table, train_context(), phase=0, teacher=None)
+    assert ("backbone.levels.0.1.running_mean" in moved(before, network)) == (count == 2)
+
+
+def test_the_schedule_advances_with_every_step() -> None:
+    """A gradient of 1 everywhere: a step moves every weight by its learning rate. Cosine over two epochs of 3 steps."""
+    table, samples = toy(24)
+    network = linear()
+    seen: list[float] = []
+
+    def slope(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
+        seen.append(network.head.new[0, 0].item())
+        return {"slope": network.head.new.sum()}
+
+    rows = group(network.head.new_parameters()[:1])
+    stage = staged(network, samples, objective=slope, groups=rows, epochs=2, schedule="cosine")
+    context = train_context(momentum=0.0, weight_decay=0.0)
+    run_stage(stage, network, table, context, phase=0, teacher=None)
+    moves = [before - after for before, after in pairwise([*seen, network.head.new[0, 0].item()])]
+    expected = [0.2 * (1 + math.cos(math.pi * step / 6)) / 2 for step in range(6)]
+    assert moves == pytest.approx(expected, abs=1e-6)  # differences of float32 numbers of order 1

@@ -140,3 +140,19 @@ def test_old_rows_stay_if_frozen(freeze: bool) -> None:
     factories.play(episode, prepared, stop=2)
     after = episode.learner.network.head.old.detach()
     assert torch.equal(before, after) == freeze
+
+
+def test_head_settings_reach_the_head() -> None:
+    assert Lucir(LucirSettings(scale=3.0)).head == HeadSettings(name="cosine", scale=3.0)
+
+
+def test_the_margin_term_counts_exemplars_only() -> None:
+    """Processes that share a batch weigh the term by its samples of old classes, here 0, 1 and 2."""
+    from remem.methods.settings import TrainSettings
+    from remem.types import Samples
+
+    network = build_network(NetSettings(name="mlp"), (6,), HeadSettings(name="cosine"), seed=0)
+    held = Samples(np.arange(5), np.arange(5))
+    (main,) = Lucir(LucirSettings()).stages(PhaseFacts(1, 3, 2), network, held, TrainSettings())
+    assert set(main.counted) == {"margin"}
+    assert main.counted["margin"](np.array([0, 4, 2, 3])).tolist() == [True, False, True, False]

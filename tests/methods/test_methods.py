@@ -6,8 +6,10 @@ import torch
 from remem.methods.finetune import FinetuneMethodSettings
 from remem.methods.icarl import IcarlSettings
 from remem.methods.joint import JointSettings
+from remem.methods.lucir import LucirSettings
 from remem.methods.lwf import LwfSettings
 from remem.methods.method import Method, PhaseFacts
+from remem.methods.podnet import PodnetSettings
 from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.network import Network, build_network
@@ -94,3 +96,20 @@ def test_balanced_fine_tuning_is_the_main_stage_at_a_tenth_of_its_learning_rate(
     assert stage.objective is main.objective
     assert stage.groups == main.groups
     assert stage.needs_teacher
+
+
+def test_methods_share_phase_0_only_if_they_train_it_in_the_same_way() -> None:
+    """Runs exchange networks of phase 0 between methods whose head, readout and `phase0` are equal."""
+    entropy = [FinetuneMethodSettings(), JointSettings(), LwfSettings(), IcarlSettings(loss="softmax"), LucirSettings()]
+    assert len({made(settings).phase0 for settings in entropy}) == 1
+    assert made(LucirSettings(less_forget=9.0, margin=0.1, top=3)).phase0 == made(LucirSettings()).phase0
+    others = [
+        IcarlSettings(loss="sigmoid"),
+        PodnetSettings(),
+        PodnetSettings(nca="margin"),
+        PodnetSettings(margin=0.7),
+        PodnetSettings(clamp=4.0),
+    ]
+    assert len({made(settings).phase0 for settings in (*entropy, *others)}) == 1 + len(others)
+    assert None not in {made(settings).phase0 for settings in (*entropy, *others)}
+    assert made(PodnetSettings(spatial=8.0, flat=10.0)).phase0 == made(PodnetSettings()).phase0

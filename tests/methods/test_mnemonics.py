@@ -14,8 +14,10 @@ from remem.data.source import Dataset
 from remem.methods.bilevel import Weights, outer_loss, trained_on
 from remem.methods.method import Exemplars, Measures, PhaseFacts
 from remem.methods.mnemonics import Mnemonics, MnemonicsSettings, as_function, halves, unit_steps, without
+from remem.nets.network import Network, build_network
+from remem.nets.settings import HeadSettings, NetSettings
 from remem.nets.two_branch import Scaled
-from remem.types import IntArray, Samples
+from remem.types import IntArray, Samples, Values
 
 MNEMONICS = {"method": {"name": "mnemonics"}, "train": {"epochs": 2}, "finetune": {"epochs": 0}}
 
@@ -73,10 +75,10 @@ def test_the_temporary_model_is_plain_gradient_descent() -> None:
 
 
 def test_halves_split_every_class() -> None:
-    samples = Samples(np.arange(6), np.array([0, 0, 0, 1, 2, 2]))
+    samples = Samples(np.arange(8), np.array([0, 0, 0, 0, 0, 1, 2, 2]))
     one, other = halves(samples)
-    assert one.rows.tolist() == [0, 2, 3, 4]
-    assert other.rows.tolist() == [1, 5]
+    assert one.rows.tolist() == [0, 2, 4, 5, 6]
+    assert other.rows.tolist() == [1, 3, 7]
 
 
 Pixels = np.ndarray[Any, Any]
@@ -336,3 +338,36 @@ def test_refining_exemplars_lowers_the_outer_loss() -> None:
         (grad,) = torch.autograd.grad(loss, inputs)
         inputs = (inputs - 2.0 * grad).detach().requires_grad_()
     assert losses[-1] < 0.8 * losses[0]
+
+
+class Shifting(Mnemonics):
+    """Adds 3 to the first of four values in place of a refinement."""
+
+    def _move(self, network: Network, stored: Values, *rest: Any) -> Values:
+        return np.add(stored, np.array([3, 0, 0, 0]), dtype=stored.dtype)
+
+
+def test_measures_are_shares_of_all_values_in_all_batches() -> None:
+    """5 new and 4 old exemplars of four values, in batches of 2: one value in four moves, by 3."""
+    stored, versions = np.arange(48, dtype=np.float32).reshape(12, 4), dict[int, list[float]]()
+    network = build_network(NetSettings(name="mlp"), (4,), HeadSettings(name="cosine"), seed=0)
+
+    def put(samples: Samples, values: Values) -> IntArray:
+        assert len(samples) <= 2
+        versions.update(zip(samples.rows.tolist(), values.tolist(), strict=True))
+        return samples.rows
+
+    exemplars = Exemplars(
+        Samples(np.arange(5), np.full(5, 2)),
+        Samples(np.arange(8, 12), np.array([0, 0, 1, 1])),
+        Samples(np.arange(8), np.full(8, 2)),
+        values=lambda samples: stored[samples.rows],
+        show=lambda values: values,
+        replace=put,
+    )
+    method = Shifting(MnemonicsSettings(refine_batch=2))
+    assert method.refine(network, exemplars, PhaseFacts(1, 3, 0)) == {
+        "refined_share": (0.25,),
+        "refined_distance": (0.75,),
+    }
+    assert versions == {row: [4 * row + 3, 4 * row + 1, 4 * row + 2, 4 * row + 3] for row in (*range(5), *range(8, 12))}

@@ -7,13 +7,16 @@ import pytest
 import torch
 
 import factories
+from remem.methods.describe import Described
 from remem.methods.losses import nca, nca_as_shipped, pod_spatial
 from remem.methods.method import PhaseFacts
 from remem.methods.podnet import Podnet, PodnetSettings, centre_proxies
+from remem.methods.settings import TrainSettings
 from remem.nets.base import Output
 from remem.nets.heads import ProxyHead
 from remem.nets.network import build_network
 from remem.nets.settings import HeadSettings, NetSettings
+from remem.types import Samples
 
 TOLERANCE = 1e-5  # float32 against double-precision loops over some hundred terms of order 1
 
@@ -153,14 +156,17 @@ def test_fine_tuning_trains_old_and_new_proxies_only() -> None:
     network = episode.learner.network
     method = Podnet(PodnetSettings())
     facts = PhaseFacts(1, 2, 2)
-    from remem.types import Samples
-
     none = Samples(np.empty(0, np.int64), np.empty(0, np.int64))
     main = method.stages(facts, network, none, prepared.config.train)[0]
     tuned = method.balanced(main, network, none, prepared.config.finetune)
     chosen = [parameter for group in tuned.groups for parameter in group.parameters]
     assert [id(parameter) for parameter in chosen] == [id(network.head.old), id(network.head.new)]
     assert not tuned.needs_teacher
+    scores = random(3, 4)
+    output = Output(random(3, 4, seed=1), (), scores, scores)
+    terms = tuned.objective(output, torch.tensor([0, 1, 2]), output)
+    assert set(terms) == {"nca"}  # no distillation, even from a teacher
+    assert terms["nca"].item() == pytest.approx(nca_as_shipped(scores, torch.tensor([0, 1, 2])).item())
     trained = {id(parameter) for group in main.groups for parameter in group.parameters}
     assert id(network.head.old) not in trained
     assert {id(network.head.new), id(network.head.scale)} <= trained
@@ -170,3 +176,79 @@ def test_fine_tuning_trains_old_and_new_proxies_only() -> None:
 def test_head_settings_reach_the_head() -> None:
     method = Podnet(PodnetSettings(proxies=3))
     assert method.head == HeadSettings(name="proxies", proxies=3)
+
+
+def test_as_many_distinct_samples_as_proxies_are_the_proxies() -> None:
+    """Whatever the seed, in the order of their values; one sample occurs twice."""
+    units = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0]], dtype=np.float32)
+    for seed in range(6):
+        assert centre_proxies(units, 3, seed).tolist() == [[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+
+
+def test_equal_seeds_give_equal_centres_in_equal_order() -> None:
+    units = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
+    first = centre_proxies(units, 6, seed=3)
+    assert first.dtype == np.float32
+    assert np.array_equal(first, centre_proxies(units, 6, seed=3))
+
+
+def test_new_proxies_are_centres_with_the_mean_length_of_old_ones() -> None:
+    """Two old classes whose proxies have lengths 5, 1, 2 and 0: 2 on average. Class 2 has two directions; class 3 has
+    three that are close, with mean (0.8, 1.4 / 3), and one opposite."""
+    method = Podnet(PodnetSettings(proxies=2))
+    network = build_network(NetSettings(name="mlp", hidden=(), width=2), (6,), method.head, seed=0)
+    network.head.grow(2, torch.Generator().manual_seed(0))
+    network.head.grow(2, torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        network.head.old.copy_(torch.tensor([[[3.0, 4.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 0.0]]]))
+    untouched = network.head.old.detach().clone()
+    held = Samples(np.arange(9), np.array([0, 2, 3, 2, 3, 1, 3, 3, 2]))
+    features = {
+        1: (3.0, 0.0),
+        3: (0.0, 2.0),
+        8: (5.0, 0.0),
+        2: (4.0, 0.0),
+        4: (3.0, 4.0),
+        6: (4.0, 3.0),
+        7: (-1.0, 0.0),
+    }
+
+    def describe(samples: Samples) -> Described:
+        values = np.array([features[row] for row in samples.rows.tolist()], np.float32)  # fails for old classes
+        return Described(values, np.zeros((len(values), 4), np.float32))
+
+    method.begin(network, PhaseFacts(1, 2, 2), held, describe)
+    two, three = (sorted(rows) for rows in network.head.new.detach().tolist())
+    assert two == [[0.0, 2.0], [2.0, 0.0]]
+    np.testing.assert_allclose(three, [[-2.0, 0.0], [1.6, 2.8 / 3]], rtol=0, atol=1e-6)  # float32 of order 1
+    assert torch.equal(network.head.old, untouched)
+
+
+def test_phase_0_keeps_its_random_proxies() -> None:
+    method = Podnet(PodnetSettings(proxies=2))
+    network = build_network(NetSettings(name="mlp"), (6,), method.head, seed=0)
+    network.head.grow(2, torch.Generator().manual_seed(0))
+    before = network.head.new.detach().clone()
+
+    def describe(samples: Samples) -> Described:
+        raise AssertionError("nothing to describe")
+
+    method.begin(network, PhaseFacts(0, 0, 2), Samples(np.arange(2), np.arange(2)), describe)
+    assert torch.equal(network.head.new, before)
+    (main,) = method.stages(PhaseFacts(0, 0, 2), network, Samples(np.arange(2), np.arange(2)), TrainSettings())
+    trained = {id(parameter) for group in main.groups for parameter in group.parameters}
+    assert trained == {id(parameter) for parameter in network.parameters()}
+
+
+def test_the_margin_is_scaled_with_the_similarities() -> None:
+    """A margin of 0.6 on logits that are 2.5 times the similarities is 1.5."""
+    method = Podnet(PodnetSettings(nca="margin", margin=0.6))
+    network = build_network(NetSettings(name="mlp"), (6,), method.head, seed=0)
+    with torch.no_grad():
+        network.head.scale.fill_(2.5)  # type: ignore[operator]
+    logits, labels = 3 * random(6, 5), [0, 1, 2, 3, 4, 0]
+    output = Output(random(6, 6), (), logits / 2.5, logits)
+    terms = method.objective(PhaseFacts(0, 0, 5), network)(output, torch.tensor(labels), None)
+    expected = sum(plain_paper(row, y, 1.5) for row, y in zip(logits.tolist(), labels, strict=True)) / 6
+    assert terms["nca"].item() == pytest.approx(expected, abs=TOLERANCE)
+    assert set(terms) == {"nca"}
