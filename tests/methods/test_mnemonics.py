@@ -344,7 +344,9 @@ class Shifting(Mnemonics):
     """Adds 3 to the first of four values in place of a refinement."""
 
     def _move(self, network: Network, stored: Values, *rest: Any) -> Values:
-        return np.add(stored, np.array([3, 0, 0, 0]), dtype=stored.dtype)
+        moved = stored.copy()
+        moved[:, 0] += 3
+        return moved
 
 
 def test_measures_are_shares_of_all_values_in_all_batches() -> None:
