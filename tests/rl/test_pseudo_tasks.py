@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,11 @@ def test_mistakes_are_reported_before_training(layer: dict[str, Any], message: s
     base = {"scenario": {"base_classes": 8, "phases": 2}}
     with pytest.raises(InputError, match=message):
         make_tasks(data_name, base, layer).check()
+
+
+def test_steps_per_epoch_are_those_of_the_largest_phase_under_a_budget() -> None:
+    """Phase 0 is exempt. growing:5 gives 5 x 3 + 20 = 35 samples in phase 1 and 5 x 4 + 10 = 30 in phase 2."""
+    arriving = {0: (3, 90), 1: (1, 20), 2: (1, 10)}
+    phases = [SimpleNamespace(index=i, classes=range(n), arriving=rows) for i, (n, rows) in arriving.items()]
+    task: Any = SimpleNamespace(scenario=SimpleNamespace(phases=phases), budget=Budget("growing", 5))
+    assert [steps_per_epoch(task, batch) for batch in (35, 34, 8)] == [1, 2, 5]
