@@ -19,6 +19,7 @@ from mutants.recording import Recording, renewed
 from mutants.trial import Trial, run_trials, try_mutant, warm_up
 
 REPORT = Path("results/mutation.json")
+PARTIAL = Path(".mutants/report.json")  # a part of the packages says nothing about the whole
 STORE = Path(".mutants/recording.json")
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 SAMPLE = 1000
@@ -108,7 +109,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--workers", type=int, default=2, help="children at a time")
     parser.add_argument("--keep", action="store_true", help="trust recorded lines although the code has changed")
-    parser.add_argument("--out", type=Path, default=REPORT, help="the report")
+    parser.add_argument("--out", type=Path, help=f"the report; {REPORT}, or {PARTIAL} if only a part is tested")
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # either ends the children too
@@ -120,9 +121,10 @@ def main() -> None:
     chosen = pooled if options.all else sample(pooled, options.sample, options.seed)
     outcomes = outcomes_of(chosen, recording, options.workers)
     result = report(options.seed, {name: len(one) for name, one in found.items()}, chosen, outcomes)
-    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    out = options.out or (PARTIAL if options.package or options.file else REPORT)
+    out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print_table(result)
-    print(f"{len(result['survivors'])} survivors in {options.out}")
+    print(f"{len(result['survivors'])} survivors in {out}")
 
 
 if __name__ == "__main__":
