@@ -27,10 +27,16 @@ def batches(
     if world > 1 and 0 < len(samples) < need:
         raise InputError(f"samples: {len(samples)} given, at least {need} expected with {world} processes")
     order = np.arange(len(samples)) if rng is None else rng.permutation(len(samples))
-    starts = list(range(0, len(samples), size))
-    if len(starts) > 1 and len(samples) - starts[-1] < need:
-        starts.pop()
+    starts = batch_starts(len(samples), size, need)
     return (samples.take(order[start:stop]) for start, stop in pairwise([*starts, len(samples)]))
+
+
+def batch_starts(samples: int, size: int, need: int = SMALLEST) -> list[int]:
+    """Where the batches of an epoch start; a last one with fewer than `need` samples joins the one before it."""
+    starts = list(range(0, samples, size))
+    if len(starts) > 1 and samples - starts[-1] < need:
+        starts.pop()
+    return starts
 
 
 def shard(count: int, rank: int, world: int) -> slice:

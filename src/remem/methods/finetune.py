@@ -3,7 +3,7 @@
 from pydantic import Field
 from torch import Tensor
 
-from remem.methods.losses import classify
+from remem.methods.losses import Reduction, classify
 from remem.methods.method import Method, MethodEntry, PhaseFacts
 from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
@@ -23,13 +23,14 @@ class Finetune(Method):
 
     asks_teacher = False
     phase0 = "cross-entropy"
+    per_sample = True
 
     def __init__(self, settings: FinetuneMethodSettings) -> None:
         self.replay = "budget" if settings.replay else "none"
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
-        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            return {"classify": classify(output.logits, labels)}
+        def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            return {"classify": classify(output.logits, labels, reduction)}
 
         return losses
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from remem.methods.losses import classify, distil, sigmoid_targets
+from remem.methods.losses import Reduction, classify, distil, sigmoid_targets
 from remem.methods.method import Method, MethodEntry, PhaseFacts, Readout
 from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
@@ -30,6 +30,7 @@ class Icarl(Method):
     """Classification and distillation on exemplars and new data; predicts the class with the nearest mean."""
 
     readout: Readout = "nme"
+    per_sample = True
 
     def __init__(self, settings: IcarlSettings) -> None:
         self.head = HeadSettings(name=settings.head)
@@ -39,13 +40,14 @@ class Icarl(Method):
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         settings = self._settings
 
-        def sigmoid(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            return {"sigmoid": sigmoid_targets(output.logits, labels, None if teacher is None else teacher.logits)}
+        def sigmoid(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            advice = None if teacher is None else teacher.logits
+            return {"sigmoid": sigmoid_targets(output.logits, labels, advice, reduction)}
 
-        def softmax(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            terms = {"classify": classify(output.logits, labels)}
+        def softmax(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            terms = {"classify": classify(output.logits, labels, reduction)}
             if teacher is not None:
-                terms["distil"] = settings.weight * distil(output.logits, teacher.logits, settings.temperature)
+                terms["distil"] = settings.weight * distil(output.logits, teacher.logits, settings.temperature, reduction)
             return terms
 
         return sigmoid if settings.loss == "sigmoid" else softmax

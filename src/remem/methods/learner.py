@@ -144,8 +144,7 @@ class Learner:
     def _balance(self, phase: Phase, held: Samples, reader: Reader) -> Samples:
         """All old exemplars, and for each new class as many of its best samples as an old class has on average."""
         is_new = held.labels >= phase.classes[0]
-        old_total, old_classes = int((~is_new).sum()), phase.classes[0]
-        quota = (2 * old_total + old_classes) // (2 * old_classes)  # rounded half up
+        quota = balanced_quota(int((~is_new).sum()), phase.classes[0])
         new = Samples(held.rows[is_new], held.labels[is_new])
         _, ranking = self.rank(reader, new, phase.index, "balance")
         best = [np.flatnonzero(new.labels == label)[order[:quota]] for label, order in ranking.items()]
@@ -154,6 +153,11 @@ class Learner:
 
     def _generator(self, phase: int, purpose: str) -> torch.Generator:
         return torch.Generator().manual_seed(self._context.streams.integer(phase, purpose))
+
+
+def balanced_quota(exemplars: int, old_classes: int) -> int:
+    """Exemplars per old class, rounded half up: what each new class has in the balanced fine-tuning."""
+    return (2 * exemplars + old_classes) // (2 * old_classes)
 
 
 def measure(reader: Reader, samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from remem.methods.imprint import imprint_means
-from remem.methods.losses import classify, less_forget, rank_margin
+from remem.methods.losses import Reduction, classify, less_forget, rank_margin
 from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
 from remem.methods.settings import MethodSettings, TrainSettings
 from remem.methods.stage import Losses, Objective, ParameterGroup, Stage, group
@@ -34,6 +34,7 @@ class Lucir(Method):
     """Cross-entropy on scaled cosines, plus terms that preserve the features and margins of old classes."""
 
     phase0 = "cross-entropy"
+    per_sample = True
 
     def __init__(self, settings: LucirSettings) -> None:
         self.head = HeadSettings(name="cosine", scale=settings.scale)
@@ -46,11 +47,13 @@ class Lucir(Method):
         settings, old = self._settings, facts.old_classes
         weight = settings.less_forget * math.sqrt(old / facts.new_classes)
 
-        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            terms = {"classify": classify(output.logits, labels)}
+        def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            terms = {"classify": classify(output.logits, labels, reduction)}
             if teacher is not None:
-                terms["less_forget"] = weight * less_forget(output.features, teacher.features)
-                terms["margin"] = rank_margin(output.scores, labels, old, margin=settings.margin, top=settings.top)
+                terms["less_forget"] = weight * less_forget(output.features, teacher.features, reduction)
+                terms["margin"] = rank_margin(
+                    output.scores, labels, old, margin=settings.margin, top=settings.top, reduction=reduction
+                )
             return terms
 
         return losses

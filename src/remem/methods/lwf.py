@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from remem.methods.losses import classify, distil
+from remem.methods.losses import Reduction, classify, distil
 from remem.methods.method import Method, MethodEntry, PhaseFacts
 from remem.methods.settings import MethodSettings
 from remem.methods.stage import Losses, Objective
@@ -32,6 +32,7 @@ class Lwf(Method):
     """Cross-entropy and distillation of the old classes' logits; predicts with the network's head."""
 
     phase0 = "cross-entropy"
+    per_sample = True
 
     def __init__(self, settings: LwfSettings) -> None:
         self.replay = "budget" if settings.replay else "none"
@@ -44,10 +45,10 @@ class Lwf(Method):
         # Without exemplars, old classes have no positive samples: the cross-entropy covers new classes only.
         first = 0 if settings.replay else old
 
-        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            terms = {"classify": classify(output.logits[:, first:], labels - first)}
+        def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            terms = {"classify": classify(output.logits[:, first:], labels - first, reduction)}
             if teacher is not None:
-                terms["distil"] = weight * distil(output.logits, teacher.logits, settings.temperature)
+                terms["distil"] = weight * distil(output.logits, teacher.logits, settings.temperature, reduction)
             return terms
 
         return losses

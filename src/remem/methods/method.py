@@ -60,6 +60,7 @@ class Method:
     replay: Replay = "budget"
     restarts: bool = False  # train every phase from new weights
     asks_teacher: bool = True  # whether the loss uses the previous phase's model
+    per_sample: bool = False  # whether all objectives are `SampleObjective`s; heads can then be trained together
     phase0: str | None = None  # how phase 0 is trained; methods with equal head, readout and `phase0` may share it
 
     def expand(self, network: Network) -> None:

@@ -1,5 +1,6 @@
 """`podnet`: pooled outputs distillation and the local similarity classifier (Douillard et al., ECCV 2020)."""
 
+import hashlib
 import math
 from dataclasses import replace
 from typing import Literal
@@ -12,7 +13,7 @@ from pydantic import Field
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from remem.methods.losses import less_forget, nca, nca_as_shipped, pod_spatial
+from remem.methods.losses import Reduction, less_forget, nca, nca_as_shipped, pod_spatial
 from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
 from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.stage import Losses, Objective, ParameterGroup, Stage, group
@@ -47,6 +48,7 @@ class Podnet(Method):
 
     def __init__(self, settings: PodnetSettings) -> None:
         self.head = HeadSettings(name="proxies", proxies=settings.proxies)
+        self.per_sample = settings.nca == "shipped"  # the margin depends on the scale of each run's own head
         self.phase0 = f"nca={settings.nca} margin={settings.margin} clamp={settings.clamp}"
         self._settings = settings
 
@@ -65,10 +67,10 @@ class Podnet(Method):
         settings = self._settings
         factor = math.sqrt((facts.old_classes + facts.new_classes) / facts.new_classes)
 
-        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            terms = {"nca": self._nca(output, labels, network.head)}
+        def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            terms = {"nca": self._nca(output, labels, network.head, reduction)}
             if teacher is not None:
-                terms["flat"] = settings.flat * factor * less_forget(output.features, teacher.features)
+                terms["flat"] = settings.flat * factor * less_forget(output.features, teacher.features, reduction)
                 if output.maps:
                     terms["spatial"] = settings.spatial * factor * pod_spatial(output.maps, teacher.maps)
             return terms
@@ -87,15 +89,15 @@ class Podnet(Method):
         stage = super().balanced(main, network, samples, settings)
         head = network.head
 
-        def losses(output: Output, labels: Tensor, teacher: Output | None) -> Losses:
-            return {"nca": self._nca(output, labels, head)}
+        def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
+            return {"nca": self._nca(output, labels, head, reduction)}
 
         return replace(stage, objective=losses, groups=group([head.old, head.new]), needs_teacher=False)
 
-    def _nca(self, output: Output, labels: Tensor, head: Head) -> Tensor:
+    def _nca(self, output: Output, labels: Tensor, head: Head, reduction: Reduction) -> Tensor:
         if self._settings.nca == "shipped":
-            return nca_as_shipped(output.logits, labels)
-        return nca(output.logits, labels, self._settings.margin * _scale(head))
+            return nca_as_shipped(output.logits, labels, reduction)
+        return nca(output.logits, labels, self._settings.margin * _scale(head), reduction)
 
 
 def _scale(head: Head) -> Tensor:
@@ -105,12 +107,27 @@ def _scale(head: Head) -> Tensor:
 
 
 def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.float32]:
-    """K-means centres of one class's unit features; a class with too few distinct samples repeats them."""
+    """K-means centres of one class's unit features; a class with too few distinct samples repeats them.
+
+    Many runs of a policy training begin a phase with the same samples of a class, so the latest centres are kept.
+    """
+    key = hashlib.sha256(np.ascontiguousarray(units)).hexdigest(), proxies, seed
+    if key not in _CENTRES:
+        if len(_CENTRES) == MOST_CENTRES:
+            del _CENTRES[next(iter(_CENTRES))]
+        _CENTRES[key] = _centres(units, proxies, seed)
+    return _CENTRES[key]
+
+
+def _centres(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.float32]:
     distinct = np.unique(units, axis=0)
     if len(distinct) <= proxies:
         return distinct[np.arange(proxies) % len(distinct)]
     centres = KMeans(n_clusters=proxies, n_init=10, random_state=seed).fit(units).cluster_centers_
     return np.asarray(centres, dtype=np.float32)
 
+
+_CENTRES: dict[tuple[str, int, int], NDArray[np.float32]] = {}
+MOST_CENTRES = 4096  # classes; ten proxies of 64 features take 2.5 kB
 
 ENTRY = MethodEntry("pooled distillation and proxies (Douillard et al.)", PodnetSettings, Podnet)

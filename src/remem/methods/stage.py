@@ -2,18 +2,30 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from remem.methods.losses import Reduction
 from remem.nets.base import Output
 from remem.types import IntArray, Samples
 
 Losses = dict[str, Tensor]
 Objective = Callable[[Output, Tensor, Output | None], Losses]
 """(student's output, labels, teacher's output or None) -> named loss terms; the loss is their sum."""
+
+
+class SampleObjective(Protocol):
+    """An objective that can also return one value per sample, so that heads of many runs are trained together."""
+
+    def __call__(
+        self, output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean"
+    ) -> Losses: ...
+
+
 Marks = Callable[[IntArray], NDArray[np.bool_]]
 """Labels of a batch -> mask of the samples that count."""
 

@@ -1,10 +1,11 @@
 """Classification heads: linear, cosine, and proxies with local similarity.
 
-Old and new classes have separate parameters, so a method freezes the old embeddings by not training that parameter.
+Old and new classes have separate parameters, so a method freezes the old embeddings by not training that parameter. The
+score of a class depends on the features and on that class's own parameters alone.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,14 +54,30 @@ class Head(nn.Module):
         with torch.no_grad():
             self.new.copy_(rows)
 
-    def rows(self) -> Tensor:
-        return torch.cat((self.old, self.new)).float()
-
     def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
         raise NotImplementedError
 
-    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    @staticmethod
+    def prepare(features: Tensor) -> Tensor:
+        """What `class_scores` takes of the features: here the features themselves."""
+        return features
+
+    @staticmethod
+    def class_scores(prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        """Scores (..., n, C) of some classes, given `old_parameters`, `new_parameters` or both, concatenated.
+
+        Leading dimensions stand for several heads of the same shape, as many in every argument.
+        """
         raise NotImplementedError
+
+    def scaled(self, scores: Tensor) -> Tensor:
+        """The logits of these scores."""
+        return scores
+
+    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        pairs = zip(self.old_parameters(), self.new_parameters(), strict=True)
+        scores = self.class_scores(self.prepare(features), [torch.cat(pair).float() for pair in pairs])
+        return scores, self.scaled(scores)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Maps features (n, d) to scores and logits, both (n, C), in float32 even under autocast."""
@@ -98,43 +115,60 @@ class LinearHead(Head):
         # Kaiming-uniform for a linear layer
         return uniform((classes, *self.row), math.sqrt(3 / self.row[-1]), generator)
 
-    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        logits = F.linear(features, self.rows(), torch.cat((self.old_bias, self.new_bias)).float())
-        return logits, logits
+    @staticmethod
+    def class_scores(prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        weights, biases = parameters
+        if weights.dim() == 2:
+            return F.linear(prepared, weights, biases)
+        return torch.baddbmm(biases[:, None], prepared, weights.mT)
 
 
-class CosineHead(Head):
+class ScaledHead(Head):
+    """Scores of unit features; logits are scaled by one learned factor."""
+
+    def __init__(self, row: tuple[int, ...], scale: float) -> None:
+        super().__init__(row)
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    @staticmethod
+    def prepare(features: Tensor) -> Tensor:
+        return F.normalize(features, dim=-1)
+
+    def scaled(self, scores: Tensor) -> Tensor:
+        return self.scale.float() * scores
+
+
+class CosineHead(ScaledHead):
     """LUCIR's classifier: scores are cosines, logits are scaled by one learned sigma."""
 
     def __init__(self, width: int, scale: float = 1.0) -> None:
-        super().__init__((width,))
-        self.scale = nn.Parameter(torch.tensor(scale))
+        super().__init__((width,), scale)
 
     def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
         return uniform((classes, *self.row), 1 / math.sqrt(self.row[-1]), generator)
 
-    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        scores = F.linear(F.normalize(features), F.normalize(self.rows()))
-        return scores, self.scale.float() * scores
+    @staticmethod
+    def class_scores(prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        [rows] = parameters
+        return prepared @ F.normalize(rows, dim=-1).mT
 
 
-class ProxyHead(Head):
+class ProxyHead(ScaledHead):
     """PODNet's local similarity classifier: several proxies per class, logits scaled by one learned eta."""
 
     def __init__(self, width: int, proxies: int = 10, scale: float = 1.0) -> None:
-        super().__init__((proxies, width))
-        self.scale = nn.Parameter(torch.tensor(scale))
+        super().__init__((proxies, width), scale)
 
     def fresh(self, classes: int, generator: torch.Generator) -> Tensor:
         # Kaiming-normal for a linear layer
         return torch.randn(classes, *self.row, generator=generator) / math.sqrt(self.row[-1])
 
-    def score(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        proxies = F.normalize(self.rows(), dim=-1).flatten(0, 1)  # (C k, d)
-        cosines = F.linear(F.normalize(features), proxies).unflatten(1, (self.classes, self.row[0]))
-        similarity = 2 * cosines - 2  # minus the squared distance of unit vectors
-        scores = (similarity.softmax(dim=2) * similarity).sum(dim=2)
-        return scores, self.scale.float() * scores
+    @staticmethod
+    def class_scores(prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        [proxies] = parameters  # (..., C, k, d)
+        cosines = prepared @ F.normalize(proxies, dim=-1).flatten(-3, -2).mT  # (..., n, C k)
+        similarity = 2 * cosines.unflatten(-1, proxies.shape[-3:-1]) - 2  # minus the squared distance of unit vectors
+        return (similarity.softmax(dim=-1) * similarity).sum(dim=-1)
 
 
 def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:

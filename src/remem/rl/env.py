@@ -17,7 +17,7 @@ from remem.memory.allocator import Allocator, canonical
 from remem.memory.budget import PhaseFacts
 from remem.rl.config import LearnConfig, compose_learning
 from remem.rl.paths import ActionPath, Task, TaskKey
-from remem.rl.prefix_tree import RewardCache, TrainNodes, one_by_one
+from remem.rl.prefix_tree import RewardCache, TrainNodes
 from remem.rl.provenance import provenance
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.settings import Fidelity
@@ -195,7 +195,7 @@ def make_pseudo_cil(
     tasks.check()
     return PseudoCIL(
         lambda number: tasks.path_task(TaskKey(number, config.learn.fidelity)),
-        one_by_one(tasks.train),
+        tasks.train_nodes,
         config.learn.pool,
         source=provenance(config, tasks, ())["source"],
         render_mode=render_mode,

@@ -17,7 +17,7 @@ from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.oracles import compare_fixed, fixed_paths
 from remem.rl.paths import TaskKey, sample_path
 from remem.rl.pooled_training import PooledTraining
-from remem.rl.prefix_tree import RewardCache, one_by_one
+from remem.rl.prefix_tree import RewardCache
 from remem.rl.provenance import provenance, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
@@ -81,7 +81,7 @@ class Session:
         self._pooled = None if pool is None else PooledTraining(pool, config, out / SNAPSHOTS)
         self._log = EventLog(out / LOG, (PolicyUpdated,))
         self._emit = emit
-        train_nodes = one_by_one(tasks.train) if self._pooled is None else self._pooled.train_nodes
+        train_nodes = tasks.train_nodes if self._pooled is None else self._pooled.train_nodes
         log = RewardLog(out)
         self.rewards = RewardCache(logged(train_nodes, log, self._report_nodes), log.read())
         self.trainer = PolicyTrainer(config, tasks, self.rewards)

@@ -1,5 +1,6 @@
 """Pseudo tasks (protocol 4): Algorithm 1, line 6. A number gives the same task in every process."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,9 +22,11 @@ from remem.memory.budget import MemorySettings, PhaseFacts, parse_budget, resolv
 from remem.methods.settings import MethodSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.settings import NetSettings
+from remem.rl.batched.nodes import BatchedNodes
+from remem.rl.batched.runs import FeatureTask, can_batch
 from remem.rl.config import LearnConfig
-from remem.rl.paths import ActionPath, Reward, Task, TaskKey
-from remem.rl.prefix_tree import PrefixTrainer
+from remem.rl.paths import ActionPath, Node, Reward, Task, TaskKey
+from remem.rl.prefix_tree import PrefixTrainer, one_by_one
 from remem.rl.snapshot_cache import SnapshotCache
 from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig
@@ -45,6 +48,8 @@ class PseudoTasks:
         self._prepared: dict[TaskKey, Prepared] = {}
         self._tasks: dict[TaskKey, Task] = {}
         self._fabrics: dict[str, Fabric] = {}  # by precision
+        self._feature_tasks: dict[TaskKey, FeatureTask] = {}
+        self._batched = BatchedNodes(self._feature_task)
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -85,11 +90,34 @@ class PseudoTasks:
     @property
     def trained(self) -> int:
         """Phases trained so far."""
-        return self._trainer.trained
+        return self._trainer.trained + self._batched.trained
 
     def train(self, key: TaskKey, path: ActionPath) -> dict[ActionPath, float]:
         """Returns the rewards of the path's last phase and of all phases that had to be trained for it."""
         return self._trainer.train(self.task(key), path)
+
+    def train_nodes(self, nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
+        """Yields the rewards of nodes, given parents first: those on frozen features together, others one by one."""
+        alone = [node for node in nodes if not self.batches(node[0])]
+        yield from one_by_one(self.train)(alone)
+        yield from self._batched.train([node for node in nodes if self.batches(node[0])])
+
+    def batches(self, key: TaskKey) -> bool:
+        """Whether runs of this task are trained together."""
+        return self._config.learn.batched and key.fidelity == "features" and self._can_batch
+
+    @cached_property
+    def _can_batch(self) -> bool:
+        config = self._config.target
+        return can_batch(METHODS[core_settings(config).name].build(core_settings(config)), config.train)
+
+    def _feature_task(self, key: TaskKey) -> FeatureTask:
+        if key not in self._feature_tasks:
+            for oldest in list(self._feature_tasks)[: len(self._feature_tasks) - KEPT]:
+                del self._feature_tasks[oldest]
+            task = self.task(key)
+            self._feature_tasks[key] = FeatureTask(task, self._prepared[key])
+        return self._feature_tasks[key]
 
     def task(self, key: TaskKey) -> Task:
         if key not in self._tasks:

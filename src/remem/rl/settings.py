@@ -65,6 +65,9 @@ class LearnSettings(ReinforceSettings):
         default="leave-one-out",
         description="What rewards are compared with: a moving average, or the other runs of the same task.",
     )
+    batched: bool = Field(
+        default=True, description="Train the heads of many runs together at fidelity features; false: one by one."
+    )
     fresh_init: bool = Field(
         default=False, description="Train phase 0 anew for every run, as in the paper; then no prefix is shared."
     )

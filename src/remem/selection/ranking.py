@@ -21,13 +21,16 @@ class SelectionEntry:
 
     summary: str
     rank: Rank
+    draws: bool = True  # whether it uses the generator; without, equal samples have equal rankings
 
 
 SELECTIONS: Registry[SelectionEntry] = Registry("selection")
 SELECTIONS.add(
     "herding",
     SelectionEntry(
-        "nearest running mean, greedily (iCaRL)", lambda f, groups, _, threads: herd(f, groups, threads=threads)
+        "nearest running mean, greedily (iCaRL)",
+        lambda f, groups, _, threads: herd(f, groups, threads=threads),
+        draws=False,
     ),
 )
 SELECTIONS.add("uniform", SelectionEntry("at random", lambda _, groups, rng, __: shuffle(groups, rng)))
