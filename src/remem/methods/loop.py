@@ -99,7 +99,7 @@ class StageRunner:
         if stage.clamp is not None:  # through Fabric, which unscales fp16 gradients first
             fabric.clip_gradients(self._module, self._optimizer, clip_val=stage.clamp)
         self._optimizer.step()
-        project(stage.groups)
+        _project(stage.groups)
         return {name: term.detach() for name, term in terms.items()}
 
     @contextmanager
@@ -240,7 +240,7 @@ def _choose_parameters(stage: Stage, network: Network) -> None:
         parameter.requires_grad_(id(parameter) in chosen)
 
 
-def project(groups: tuple[ParameterGroup, ...]) -> None:
+def _project(groups: tuple[ParameterGroup, ...]) -> None:
     """Moves parameters that have bounds to the nearest values inside them."""
     with torch.no_grad():
         for group in groups:

@@ -42,8 +42,10 @@ class StackedHead(nn.Module):
         return self._heads[0].class_scores(prepared, parameters)
 
     def scaled(self, scores: Tensor) -> Tensor:
-        """The logits of scores (R, n, C)."""
-        return self.scale[:, None, None] * scores if isinstance(self._heads[0], ScaledHead) else scores
+        """The logits of scores (R, n, C) of the first R heads."""
+        if not isinstance(self._heads[0], ScaledHead):
+            return scores
+        return self.scale[: len(scores), None, None] * scores
 
     def _named(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
         """The stacked versions of some parameters of the first head."""

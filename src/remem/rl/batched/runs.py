@@ -26,7 +26,7 @@ from remem.methods.settings import TrainSettings
 from remem.methods.stage import Stage
 from remem.nets.heads import HEADS, Head
 from remem.rl.batched.heads import HeadOnly, StackedHead
-from remem.rl.batched.training import ELEMENTWISE, HeldSet, both, count_steps, padded, train_heads
+from remem.rl.batched.training import HeldSet, both, padded, train_heads
 from remem.rl.paths import Task
 from remem.runs.prepared import Prepared
 from remem.seeding import Streams
@@ -41,7 +41,7 @@ WORTHWHILE = 64  # runs in a chunk: more gain nothing, since their tensors no lo
 def can_batch(method: Method, train: TrainSettings) -> bool:
     """Whether the runs of a method on frozen features can be trained together, with equal results."""
     plain = method.per_sample and method.replay == "budget" and not method.restarts
-    return plain and train.optimizer.lower() in ELEMENTWISE and train.device in ("auto", "cpu")
+    return plain and train.optimizer.lower() == "sgd" and train.device in ("auto", "cpu")
 
 
 @dataclass(frozen=True)
@@ -259,23 +259,20 @@ class Chunk:
         task.method.begin(network, facts, run.samples(), describe)
 
     def _train(self, name: str, samples: Sequence[Samples]) -> None:
-        """Runs a stage for all runs: those with equally many steps together."""
-        alike: dict[int, list[tuple[_Run, Samples]]] = {}
-        for run, part in zip(self._runs, samples, strict=True):
-            alike.setdefault(count_steps(len(part), self._settings.batch_size), []).append((run, part))
-        for members in alike.values():
-            head = StackedHead([run.head for run, _ in members])
-            before = [run.before.head for run, _ in members if run.before is not None]
-            train_heads(
-                self._stage(name, head),
-                head,
-                [HeldSet(part.rows + run.base, part.labels, run.task.streams) for run, part in members],
-                self._features,
-                settings=self._settings,
-                phase=self._phase,
-                teacher=StackedHead(before) if before else None,
-            )
-            head.unstack()
+        """Runs a stage for all runs together."""
+        pairs = sorted(zip(self._runs, samples, strict=True), key=lambda pair: -len(pair[1]))
+        head = StackedHead([run.head for run, _ in pairs])
+        before = [run.before.head for run, _ in pairs if run.before is not None]
+        train_heads(
+            self._stage(name, head),
+            head,
+            [HeldSet(part.rows + run.base, part.labels, run.task.streams) for run, part in pairs],
+            self._features,
+            settings=self._settings,
+            phase=self._phase,
+            teacher=StackedHead(before) if before else None,
+        )
+        head.unstack()
 
     def _stage(self, name: str, head: StackedHead) -> Stage:
         network = HeadOnly(head).as_network
