@@ -46,6 +46,8 @@ def sigmoid_targets(
 
 def less_forget(features: Tensor, teacher_features: Tensor, reduction: Reduction = "mean") -> Tensor:
     """1 - cosine similarity of the student's and the teacher's features (LUCIR's L_dis^G, PODNet's POD-flat)."""
+    if features is teacher_features:  # both are frozen
+        return _reduced(features.new_zeros(len(features)), reduction)
     return _reduced(1 - F.cosine_similarity(features, teacher_features), reduction)
 
 

@@ -60,7 +60,8 @@ class Method:
     replay: Replay = "budget"
     restarts: bool = False  # train every phase from new weights
     asks_teacher: bool = True  # whether the loss uses the previous phase's model
-    per_sample: bool = False  # whether all objectives are `SampleObjective`s; heads can then be trained together
+    # Whether all objectives are `SampleObjective`s and `begin` uses no logits. Heads can then be trained together.
+    per_sample: bool = False
     phase0: str | None = None  # how phase 0 is trained; methods with equal head, readout and `phase0` may share it
 
     def expand(self, network: Network) -> None:

@@ -23,6 +23,7 @@ class StackedHead(nn.Module):
         for name, _ in heads[0].named_parameters():
             stacked = torch.stack([head.get_parameter(name).detach() for head in heads])
             self.register_parameter(name, nn.Parameter(stacked))
+        self._old, self._new = self._named(heads[0].old_parameters()), self._named(heads[0].new_parameters())
 
     def unstack(self) -> None:
         """Copies all values back to the heads."""
@@ -32,10 +33,10 @@ class StackedHead(nn.Module):
                     head.get_parameter(name).copy_(value)
 
     def old_parameters(self) -> list[nn.Parameter]:
-        return self._named(self._heads[0].old_parameters())
+        return self._old
 
     def new_parameters(self) -> list[nn.Parameter]:
-        return self._named(self._heads[0].new_parameters())
+        return self._new
 
     def class_scores(self, prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Scores (R, n, C) of prepared features (R, n, d)."""

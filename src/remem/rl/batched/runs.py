@@ -250,13 +250,9 @@ class Chunk:
         run.head.grow(facts.new_classes, generator)
 
         def describe(samples: Samples) -> Described:
-            features = task.features[samples.rows]
-            with torch.no_grad():
-                _, logits = run.head(torch.from_numpy(features))
-            return Described(features, logits.numpy())
+            return Described(task.features[samples.rows], np.empty((len(samples), 0), np.float32))
 
-        network = HeadOnly(run.head).as_network
-        task.method.begin(network, facts, run.samples(), describe)
+        task.method.begin(HeadOnly(run.head).as_network, facts, run.samples(), describe)
 
     def _train(self, name: str, samples: Sequence[Samples]) -> None:
         """Runs a stage for all runs together."""

@@ -123,13 +123,12 @@ def _loss(
     else:
         known = frozen.index_select(0, places).unflatten(0, (runs, -1))
         scores = torch.cat((known, head.class_scores(inputs, [part[:runs] for part in head.new_parameters()])), dim=2)
-    # Terms that compare features with the teacher's are constant, since both are frozen: a column of ones will do.
-    ones = torch.ones(len(places), 1)
-    output = Output(ones, (), scores.flatten(0, 1), head.scaled(scores).flatten(0, 1))
+    features = inputs.flatten(0, 1)
+    output = Output(features, (), scores.flatten(0, 1), head.scaled(scores).flatten(0, 1))
     teacher = None
     if advice is not None:
         logits = advice.index_select(0, places)
-        teacher = Output(ones, (), logits, logits)
+        teacher = Output(features, (), logits, logits)
     objective = cast(SampleObjective, stage.objective)
     terms = objective(output, batch.labels, teacher, reduction="none")
     return torch.stack([torch.dot(batch.weights.get(name, batch.weights[None]), term) for name, term in terms.items()]).sum()
