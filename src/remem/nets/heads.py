@@ -151,7 +151,7 @@ class CosineHead(ScaledHead):
     @staticmethod
     def class_scores(prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         [rows] = parameters
-        return prepared @ F.normalize(rows, dim=-1).mT
+        return prepared @ (F.normalize(rows) if rows.dim() == 2 else unit_rows(rows)).mT
 
 
 class ProxyHead(ScaledHead):
@@ -167,37 +167,60 @@ class ProxyHead(ScaledHead):
     @staticmethod
     def class_scores(prepared: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         [proxies] = parameters  # (..., C, k, d)
-        units = F.normalize(proxies, dim=-1)
         if proxies.dim() == 4:
-            classes, count = proxies.shape[1:3]
-            cosines = prepared @ units.transpose(1, 2).flatten(1, 2).mT  # (R, n, k C)
-            scores: Tensor = LocalSimilarity.apply(cosines.unflatten(2, (count, classes)))  # type: ignore[no-untyped-call]
+            units = unit_rows(proxies).transpose(1, 2)  # (R, k, C, d)
+            scores: Tensor = LocalSimilarity.apply(prepared, units)  # type: ignore[no-untyped-call]
             return scores
-        cosines = prepared @ units.flatten(0, 1).mT  # (n, C k)
+        cosines = prepared @ F.normalize(proxies, dim=-1).flatten(0, 1).mT  # (n, C k)
         similarity = 2 * cosines.unflatten(-1, proxies.shape[:2]) - 2  # minus the squared distance of unit vectors
         return (similarity.softmax(dim=-1) * similarity).sum(dim=-1)
 
 
 class LocalSimilarity(torch.autograd.Function):
-    """The same scores from cosines (R, n, k, C), for many heads: sums over k are fastest where classes are contiguous.
+    """The proxies' scores for many heads: features (R, n, d) and unit proxies (R, k, C, d) -> (R, n, C).
 
-    Similarities lie between -4 and 0, so their exponentials need no shift.
+    Sums over k are fastest where classes are contiguous. Similarities lie between -4 and 0, so that exponentials need
+    no shift. Features are constant.
     """
 
     @staticmethod
-    def forward(ctx: Any, cosines: Tensor) -> Tensor:
-        similarity = 2 * cosines - 2
-        weights = similarity.exp()
-        weights /= weights.sum(dim=2, keepdim=True)
-        scores = (weights * similarity).sum(dim=2)
-        ctx.save_for_backward(weights, similarity, scores)
+    def forward(ctx: Any, features: Tensor, units: Tensor) -> Tensor:
+        cosines = torch.bmm(features, units.flatten(1, 2).mT)
+        similarity = cosines.mul_(2).sub_(2).unflatten(2, units.shape[1:3])  # (R, n, k, C)
+        powers = similarity.exp()
+        mass = powers.sum(dim=2)
+        scores = (powers * similarity).sum(dim=2) / mass
+        ctx.save_for_backward(features, powers, similarity, mass, scores)
         return scores
 
     @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        features, powers, similarity, mass, scores = ctx.saved_tensors
+        slopes = (similarity - (scores - 1)[:, :, None]).mul_(powers).mul_((2 * gradient / mass)[:, :, None])
+        return None, torch.bmm(slopes.flatten(2).mT, features).unflatten(1, slopes.shape[2:])
+
+
+class UnitRows(torch.autograd.Function):
+    """Normalises the last dimension, like `F.normalize`, with a backward pass of a third of its operations."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        lengths = rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12)
+        units = rows / lengths
+        ctx.save_for_backward(units, lengths)
+        return units
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        weights, similarity, scores = ctx.saved_tensors
-        slopes: Tensor = (similarity - (scores - 1)[:, :, None]).mul_(weights).mul_(2 * gradient[:, :, None])
+        units, lengths = ctx.saved_tensors
+        along = (gradient * units).sum(dim=-1, keepdim=True)
+        slopes: Tensor = torch.addcmul(gradient, units, along, value=-1).div_(lengths)
         return slopes
+
+
+def unit_rows(rows: Tensor) -> Tensor:
+    units: Tensor = UnitRows.apply(rows)  # type: ignore[no-untyped-call]
+    return units
 
 
 def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
