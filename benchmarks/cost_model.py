@@ -78,7 +78,7 @@ def paces(rounds: int = 5) -> str:
 
 def counts(prepared: Prepared) -> list[float]:
     """What the model multiplies with paces: samples x epochs in phase 0, in later phases, and samples looked at."""
-    nothing = Trial({"main": 0.0}, {"main": 0.0}, 0.0, 0, 0, 0, 0)
+    nothing = Trial({"main": 0.0}, {"main": 0.0}, 0.0, 0, 0, 0, 0, 0)
     later = {"main": 1.0, "balanced": 1.0} if prepared.config.finetune.epochs else {"main": 1.0}
     units = (replace(nothing, first={"main": 1.0}), replace(nothing, later=later), replace(nothing, describe=1.0))
     return [sum(estimate_seconds(prepared, plan(prepared), unit)) for unit in units]

@@ -349,8 +349,10 @@ def test_nearest_means_are_over_held_samples_and_their_mirror_images() -> None:
     means = []
     for label, rows in held_rows(episode).items():
         own = Samples(np.array(rows), np.full(len(rows), label))
-        both = [learner.describe(scenario.bank, own, mirrored=m).features.astype(np.float64) for m in (False, True)]
-        units = np.concatenate([f / np.linalg.norm(f, axis=1, keepdims=True) for f in both])
+        described = learner.describe(scenario.bank, own, mirror=True)
+        assert described.mirrored is not None
+        both = np.concatenate([described.features, described.mirrored]).astype(np.float64)
+        units = both / np.linalg.norm(both, axis=1, keepdims=True)
         means.append(units.mean(axis=0) / np.linalg.norm(units.mean(axis=0)))
     evaluated = Samples(np.concatenate([p.eval_samples.rows for p in scenario.phases]), result.predictions.labels)
     features = learner.describe(scenario.eval_bank, evaluated).features.astype(np.float64)

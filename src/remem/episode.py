@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -16,12 +17,15 @@ from remem.evaluation import metrics
 from remem.memory.allocator import Allocator
 from remem.memory.budget import Budget, PhaseFacts
 from remem.memory.store import HeldView, Memory
+from remem.methods.describe import Described
 from remem.methods.learner import Learner
 from remem.methods.method import Measures
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.storage.tensorfile import Snapshot
 from remem.types import EMPTY, Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values
+
+KEPT_BYTES = 2**28  # larger features and logits are not kept from phase to phase but computed again
 
 
 class Clock:
@@ -49,6 +53,14 @@ class TrainedPhase:
     clock: Clock
 
 
+@dataclass(frozen=True)
+class HeldDescribed:
+    """What the network says of the held samples. Valid until one of them changes."""
+
+    means: metrics.FloatArray  # (C, d), of all seen classes
+    latest: Described | None  # samples of the latest phase's classes; None if they are too many to be kept
+
+
 class Episode:
     """The state of a run between phases. Target runs, pseudo tasks and user streams are all episodes."""
 
@@ -66,6 +78,7 @@ class Episode:
         self._phases: list[tuple[int, ...]] = []  # classes of each phase so far
         self._evaluated: list[Samples] = []  # evaluation samples of each phase so far
         self._latest: TrainedPhase | None = None
+        self._described: HeldDescribed | None = None  # since the last change of network and memory
 
     @property
     def next_phase(self) -> int:
@@ -106,7 +119,7 @@ class Episode:
         if phase.index != self.next_phase:
             raise ValueError(f"phase {phase.index} was given, phase {self.next_phase} is next")
         self._latest, clock = None, Clock()
-        allocation = self._allocate(phase, action, clock)  # Eq. 1 and 2
+        allocation = self._allocate(phase, action, self._hand_over(), clock)  # Eq. 1 and 2
         with clock("select"):
             refined = self._keep_exemplars(allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
@@ -128,14 +141,11 @@ class Episode:
 
     def class_means(self) -> metrics.FloatArray | None:
         """Returns the class means of the nearest-mean readout, or None if a seen class holds no sample."""
-        held, counts = self._memory.samples(), self._memory.counts()
-        if not all(counts.values()):
+        if not all(self._memory.counts().values()):
             return None
-        features = self._learner.describe(self._held, held).features
-        mirrored = None
-        if self._learner.mirrors:  # iCaRL averages over exemplars and their mirror images
-            mirrored = self._learner.describe(self._held, held, mirrored=True).features
-        return metrics.class_means(features, held.labels, list(counts), mirrored)
+        if self._described is None:
+            self._described = self._describe_held()
+        return self._described.means
 
     def snapshot(self) -> Snapshot:
         """Returns everything needed to continue from here, in this process or another."""
@@ -175,9 +185,35 @@ class Episode:
         cuts = np.cumsum(facts["evaluated"])[:-1]
         rows, labels = (np.split(parts["evaluated"][name].numpy(), cuts) for name in ("rows", "labels"))
         self._evaluated = [Samples(r, y) for r, y in zip(rows, labels, strict=True)]
-        self._latest = None
+        self._latest = self._described = None
 
-    def _allocate(self, phase: Phase, action: Action | None, clock: Clock) -> Allocation | None:
+    def _describe_held(self) -> HeldDescribed:
+        """Reads and describes every held sample once.
+
+        The latest classes are described apart, in the same batches as by `_rank_latest` of a restored episode, where
+        nothing is kept: the last bit of a logit can depend on its batch.
+        """
+        *earlier, latest = self._phases
+        old_means = [self._describe_classes(tuple(chain(*earlier)))[1]] if earlier else []
+        described, means = self._describe_classes(latest)
+        kept = keeps(len(described.logits), described.features.shape[1] + described.logits.shape[1])
+        return HeldDescribed(np.concatenate([*old_means, means]), described._replace(mirrored=None) if kept else None)
+
+    def _describe_classes(self, classes: tuple[int, ...]) -> tuple[Described, metrics.FloatArray]:
+        """Describes the held samples of some classes. Returns the class means as well."""
+        samples = self._memory.samples().of(classes)
+        # iCaRL averages over exemplars and their mirror images
+        described = self._learner.describe(self._held, samples, mirror=self._learner.mirrors)
+        return described, metrics.class_means(described.features, samples.labels, classes, described.mirrored)
+
+    def _hand_over(self) -> Described | None:
+        """Gives away what is kept of the latest classes: what follows changes the memory and the network."""
+        described, self._described = self._described, None
+        return None if described is None else described.latest
+
+    def _allocate(
+        self, phase: Phase, action: Action | None, latest: Described | None, clock: Clock
+    ) -> Allocation | None:
         """Computes the quotas of a phase; None if nothing is limited (phase 0, and methods that keep all data)."""
         replay = self._learner.method.replay
         if phase.index == 0 or replay == "all":
@@ -191,16 +227,18 @@ class Episode:
         if action is None:
             raise ValueError(f"phase {phase.index} needs an action")
         with clock("select"):
-            harder, easier = self._rank_latest()
+            harder, easier = self._rank_latest(latest)
         with clock("policy"):
             self._allocator.split(harder, easier, action)
             decision = self._allocator.decide(state, action)
             return self._allocator.allocate(state, decision, held=held, arriving=arriving)
 
-    def _rank_latest(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _rank_latest(self, described: Described | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Ranks the classes of the previous phase, once, and returns their harder and easier halves."""
         samples = self._memory.samples().of(self._phases[-1])
-        described, ranking = self._learner.rank(self._held, samples, self.next_phase, "rank")
+        if described is None:
+            described = self._learner.describe(self._held, samples)
+        ranking = self._learner.rank(described.features, samples.labels, phase=self.next_phase, purpose="rank")
         for label, order in ranking.items():
             self._memory.rank(label, order)
         return split(class_entropy(described.logits, samples.labels))
@@ -276,6 +314,11 @@ class Episode:
             seconds=latest.clock.seconds,
             predictions=predictions,
         )
+
+
+def keeps(samples: int, columns: int) -> bool:
+    """Whether features and logits of so many samples, with so many columns in all, are kept until the next phase."""
+    return 4 * samples * columns <= KEPT_BYTES
 
 
 def _joined(parts: Iterable[Samples]) -> Samples:

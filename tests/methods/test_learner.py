@@ -243,9 +243,10 @@ def test_rank_gives_positions_within_each_class() -> None:
     held = all_held(episode)
     mixed = np.random.default_rng(0).permutation(len(held))
     samples = Samples(held.rows[mixed], held.labels[mixed])
-    described, ranking = episode.learner.rank(prepared.scenario.bank, samples, 1, "rank")
+    described = episode.learner.describe(prepared.scenario.bank, samples)
     assert described.features.shape == (24, 8)
     assert described.logits.shape == (24, 2)
+    ranking = episode.learner.rank(described.features, samples.labels, phase=1, purpose="rank")
     for label in (0, 1):
         features = described.features[samples.labels == label]
         assert ranking[label].tolist() == plain_herding(features, 12)
@@ -264,7 +265,7 @@ def test_describe_is_the_evaluation_pass() -> None:
     learner, bank = episode.learner, prepared.scenario.bank
     rows = np.arange(20)
     samples = Samples(rows, np.zeros(20, np.int64))
-    plain, mirrored = learner.describe(bank, samples), learner.describe(bank, samples, mirrored=True)
+    plain, both = learner.describe(bank, samples), learner.describe(bank, samples, mirror=True)
     images = torch.from_numpy(bank.read(rows)).permute(0, 3, 1, 2).float()
     learner.network.eval()
     with torch.no_grad():
@@ -272,8 +273,12 @@ def test_describe_is_the_evaluation_pass() -> None:
     # Another memory layout of the same images: convolutions sum in another order.
     np.testing.assert_allclose(plain.features, expected.features.numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(plain.logits, expected.logits.numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(mirrored.features, flipped.features.numpy(), rtol=1e-4, atol=1e-5)
-    assert np.abs(plain.features - mirrored.features).max() > 1e-3
+    assert plain.mirrored is None
+    assert both.mirrored is not None
+    np.testing.assert_allclose(both.mirrored, flipped.features.numpy(), rtol=1e-4, atol=1e-5)
+    assert np.abs(plain.features - both.mirrored).max() > 1e-3
+    assert np.array_equal(both.features, plain.features)
+    assert np.array_equal(both.logits, plain.logits)
 
 
 def test_later_phases_can_have_another_number_of_epochs() -> None:

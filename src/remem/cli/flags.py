@@ -40,6 +40,7 @@ FLAGS = (
     Flag("--tasks", "learn.tasks", LEARNING, "K"),
     Flag("--runs", "learn.runs", LEARNING, "Z"),
     Flag("--pool", "learn.pool", LEARNING, "P"),
+    Flag("--search", "learn.search", LEARNING),
     Flag("--baseline", "learn.baseline", LEARNING),
     Flag("--crossval-fixed", "learn.crossval_fixed", LEARNING),
     Flag("--dataset", "data.name", SCENARIO, "NAME"),

@@ -24,7 +24,7 @@ ORACLE = " (oracle: it sees all classes of the target before they arrive)"
 def learn_policy(
     out: Out, sources: SettingSources, workers: Workers = None, ray: Ray = None, quiet: Quiet = False
 ) -> None:
-    """Learn how to share the memory, by REINFORCE on pseudo tasks.
+    """Learn how to share the memory, by REINFORCE or another search on pseudo tasks.
 
     Scenario and training flags are those of the target, the run that the policy is for; --policy and --validation have
     no effect. Tasks are cut from the target's phase 0, rewards are accuracies on a tenth of its training data, and no
@@ -109,6 +109,11 @@ def _plan(learned: "LearnSettings") -> str:
         return f"compares every fixed share on {learned.pool} tasks and keeps the best"
     tasks = f"from a pool of {learned.pool}" if learned.pool else "new ones in every epoch"
     levels = "two levels" if learned.levels == 2 else "one level"
+    if learned.search == "exhaustive":
+        return f"{levels}, all paths on each of {learned.pool} tasks"
+    if learned.search != "reinforce":
+        how = "random paths" if learned.search == "random" else "paths proposed by TPE"
+        return f"{levels}, {learned.epochs} rounds of {learned.paths_per_round} {how} on {learned.pool} tasks"
     return (
         f"{levels}, {learned.all_epochs} epochs of {learned.tasks} tasks ({tasks}) x {learned.runs} runs, "
         f"baseline {learned.baseline}"

@@ -25,6 +25,7 @@ class Described(NamedTuple):
 
     features: NDArray[np.float32]  # (n, d)
     logits: NDArray[np.float32]  # (n, C)
+    mirrored: NDArray[np.float32] | None = None  # (n, d), features of the mirror images if they were asked for
 
 
 @contextmanager
@@ -40,26 +41,30 @@ def evaluating(network: Network) -> Iterator[None]:
 
 
 def describe(
-    network: Network, reader: Reader, samples: Samples, *, plan: AugmentPlan, fabric: Fabric, mirrored: bool = False
+    network: Network, reader: Reader, samples: Samples, *, plan: AugmentPlan, fabric: Fabric, mirror: bool = False
 ) -> Described:
-    """One pass over samples with the evaluation transform; `mirrored` flips every image horizontally.
+    """One pass over samples with the evaluation transform; `mirror` adds features of the mirror images.
 
     Several processes divide the work, so all of them must call this; each gets the complete result.
     """
     features = table(len(samples), network.backbone.width)
     logits = table(len(samples), network.head.classes)
+    mirrored = table(len(samples), network.backbone.width) if mirror else None
     chunks = list(batches(samples, CHUNK, None))
     own = shard(len(chunks), fabric.global_rank, fabric.world_size)
     start = sum(map(len, chunks[: own.start]))
     with evaluating(network), fabric.autocast():
         for values, _ in prefetched(reader, chunks[own]):
             inputs = plain(fabric.to_device(torch.from_numpy(values)), plan)
-            output = network(inputs.flip(-1) if mirrored else inputs)
+            output = network(inputs)
             stop = start + len(values)
             features[start:stop] = output.features.float().cpu().numpy()
             logits[start:stop] = output.logits.float().cpu().numpy()
+            if mirrored is not None:
+                mirrored[start:stop] = network(inputs.flip(-1)).features.float().cpu().numpy()
             start = stop
-    return Described(_joined(features, fabric), _joined(logits, fabric))
+    parts = (features, logits) if mirrored is None else (features, logits, mirrored)
+    return Described(*(_joined(part, fabric) for part in parts))
 
 
 def table(rows: int, columns: int) -> NDArray[np.float32]:

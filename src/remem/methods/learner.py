@@ -73,20 +73,21 @@ class Learner:
             balanced = method.balanced(stages[0], network, self._balance(phase, held, reader), finetune)
             run_stage(balanced, network, reader, self._context, phase=phase.index, teacher=teacher)
 
-    def describe(self, reader: Reader, samples: Samples, *, mirrored: bool = False) -> Described:
-        """Features and logits under the evaluation transform."""
+    def describe(self, reader: Reader, samples: Samples, *, mirror: bool = False) -> Described:
+        """Features and logits under the evaluation transform; `mirror` adds features of the mirror images."""
         context = self._context
-        return describe(self.network, reader, samples, plan=context.plan, fabric=context.fabric, mirrored=mirrored)
+        return describe(self.network, reader, samples, plan=context.plan, fabric=context.fabric, mirror=mirror)
 
-    def rank(self, reader: Reader, held: Samples, phase: int, purpose: str) -> tuple[Described, dict[int, IntArray]]:
-        """Features and logits of samples, and for each class the positions of its samples, best first."""
-        described = self.describe(reader, held)
-        labels = np.unique(held.labels)
-        groups = [np.flatnonzero(held.labels == label) for label in labels]
+    def rank(
+        self, features: NDArray[np.floating], labels: IntArray, *, phase: int, purpose: str
+    ) -> dict[int, IntArray]:
+        """For each class the positions of its samples, best first; `features` are those of the samples."""
+        classes = np.unique(labels)
+        groups = [np.flatnonzero(labels == label) for label in classes]
         rng = self._context.streams.numpy(phase, purpose)
-        ranking = self._spec.rank(described.features, groups, rng, torch.get_num_threads())
+        ranking = self._spec.rank(features, groups, rng, torch.get_num_threads())
         orders = (np.searchsorted(group, best) for group, best in zip(groups, ranking, strict=True))
-        return described, dict(zip(labels.tolist(), orders, strict=True))
+        return dict(zip(classes.tolist(), orders, strict=True))
 
     def refine(
         self,
@@ -146,7 +147,8 @@ class Learner:
         is_new = held.labels >= phase.classes[0]
         quota = balanced_quota(int((~is_new).sum()), phase.classes[0])
         new = Samples(held.rows[is_new], held.labels[is_new])
-        _, ranking = self.rank(reader, new, phase.index, "balance")
+        features = self.describe(reader, new).features
+        ranking = self.rank(features, new.labels, phase=phase.index, purpose="balance")
         best = [np.flatnonzero(new.labels == label)[order[:quota]] for label, order in ranking.items()]
         chosen = np.concatenate([np.flatnonzero(~is_new), np.flatnonzero(is_new)[np.concatenate(best)]])
         return Samples(held.rows[chosen], held.labels[chosen])

@@ -15,14 +15,17 @@ from remem import __version__
 from remem.errors import DamagedFileError, InputError
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned
+from remem.policies.path import FixedPath
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.storage.jsonfile import read_json
 from remem.types import Json
 
 FORMAT = 1
 FACTS, WEIGHTS = "policy.json", "policy.safetensors"
-COMPUTED = ("format", "kind", "levels", "hidden", "old_tenths", "sha256", "sampled")  # set by `save_policy` itself
+COMPUTED = ("format", "kind", "levels", "hidden", "old_tenths", "path", "sha256", "sampled")  # set by `save_policy` itself
 WIDEST = 4096  # hidden units; a file must not cause a larger allocation than it holds
+LONGEST = 10_000  # phases of a path
+Tenths = Annotated[int, Field(ge=1, le=9)]
 
 
 class Source(BaseModel):
@@ -80,10 +83,21 @@ class FixedFacts(Facts):
     """Facts of one old share for all phases, chosen on some data; it has no weights."""
 
     kind: Literal["fixed"]
-    old_tenths: Annotated[int, Field(ge=1, le=9)]
+    old_tenths: Tenths
 
 
-def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mapping[str, Any]) -> None:
+class PathFacts(Facts):
+    """Facts of one action for every phase, found by a search; it has no weights."""
+
+    kind: Literal["path"]
+    path: Annotated[tuple[tuple[Tenths, Tenths], ...], Field(min_length=1, max_length=LONGEST)]
+
+
+AnyFacts = TwoLevelFacts | FixedFacts | PathFacts
+KINDS: dict[object, type[AnyFacts]] = {"two-level": TwoLevelFacts, "fixed": FixedFacts, "path": PathFacts}
+
+
+def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed | FixedPath, provenance: Mapping[str, Any]) -> None:
     """Writes a policy; if the process is killed, the folder holds a whole policy or none.
 
     `provenance` has name, oracle, source, method, settings, seed, rewards and anything else worth keeping. The
@@ -93,6 +107,8 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mappin
     content: dict[str, bytes] = {}
     if isinstance(policy, Fixed):
         own: Json = {"kind": "fixed", "old_tenths": policy.old_tenths}
+    elif isinstance(policy, FixedPath):
+        own = {"kind": "path", "path": [action.key() for action in policy.actions]}
     else:
         content[WEIGHTS] = save({name: value.float().contiguous() for name, value in policy.state_dict().items()})
         own = {"kind": "two-level", "levels": policy.settings.levels, "hidden": policy.settings.hidden}
@@ -111,15 +127,20 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed, provenance: Mappin
 def load_policy(folder: Path) -> Learned:
     """The policy as it was saved; DamagedFileError if the folder is missing, damaged or of another kind."""
     facts = _read_facts(folder)
-    core = Fixed(facts.old_tenths, facts.oracle) if isinstance(facts, FixedFacts) else _read_network(folder, facts)
+    if isinstance(facts, FixedFacts):
+        core: TwoLevelPolicy | Fixed | FixedPath = Fixed(facts.old_tenths, facts.oracle)
+    elif isinstance(facts, PathFacts):
+        core = FixedPath.from_keys(facts.path, oracle=facts.oracle)
+    else:
+        core = _read_network(folder, facts)
     return Learned(core, facts.model_dump(mode="json"))
 
 
-def _validate(tree: Mapping[str, Any]) -> TwoLevelFacts | FixedFacts:
-    return (FixedFacts if tree.get("kind") == "fixed" else TwoLevelFacts).model_validate(tree)
+def _validate(tree: Mapping[str, Any]) -> AnyFacts:
+    return KINDS.get(tree.get("kind"), TwoLevelFacts).model_validate(tree)
 
 
-def _read_facts(folder: Path) -> TwoLevelFacts | FixedFacts:
+def _read_facts(folder: Path) -> AnyFacts:
     path = folder / FACTS
     if not path.exists():
         what = f"no {FACTS} in it" if folder.is_dir() else "no such folder"

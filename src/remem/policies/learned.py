@@ -8,6 +8,7 @@ from typing import Any
 
 from remem.action import Action, State
 from remem.policies.fixed import Fixed
+from remem.policies.path import FixedPath
 from remem.policies.policy import does_not_sample
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.seeding import Streams
@@ -15,9 +16,9 @@ from remem.seeding import Streams
 
 @dataclass(frozen=True)
 class Learned:
-    """The network or fixed share that acts, and the facts of its `policy.json`; loading is in files.py."""
+    """The network, fixed share or path that acts, and the facts of its `policy.json`; loading is in files.py."""
 
-    core: TwoLevelPolicy | Fixed
+    core: TwoLevelPolicy | Fixed | FixedPath
     facts: Mapping[str, Any]
     seed: int | None = None  # of the run that it samples for; None: the most probable action
 
@@ -37,14 +38,14 @@ class Learned:
         return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()
 
     def act(self, state: State) -> Action:
-        if isinstance(self.core, Fixed):
+        if not isinstance(self.core, TwoLevelPolicy):
             return self.core.act(state)
         rng = None if self.seed is None else Streams(self.seed, "policy").numpy(state.phase, "act")
         return self.core.choose(state, rng)[0]
 
     def sampling(self, seed: int) -> "Learned":
         """The same policy with sampled actions; the samples of a phase depend on the seed alone."""
-        if isinstance(self.core, Fixed):
+        if not isinstance(self.core, TwoLevelPolicy):
             raise does_not_sample(self.name)
         return replace(self, seed=seed)
 

@@ -113,6 +113,9 @@ def _digits(decisions: Sequence[Decision]) -> str:
 def _kind(facts: Mapping[str, Any]) -> str:
     if facts["kind"] == "fixed":
         return f"one old share for all phases, 0.{facts['old_tenths']}"
+    if facts["kind"] == "path":
+        shares, splits = (" ".join(f"0.{action[level]}" for action in facts["path"]) for level in (0, 1))
+        return f"one action for every phase; old shares {shares}, harder halves {splits}"
     if facts["kind"] != "two-level":
         return str(facts["kind"])
     levels = "two levels" if facts["levels"] == 2 else "one level (the harder half gets as much as the easier one)"

@@ -41,16 +41,16 @@ class NodesTrained(Event, kind="nodes"):
 
 @dataclass(frozen=True)
 class PolicyUpdated(Event, kind="policy"):
-    """An epoch is complete."""
+    """An epoch, or a round of a search, is complete."""
 
     epoch: int  # from 1
     epochs: int
     fidelity: str
     reward: float  # mean over the epoch's runs, as an average accuracy
     best: float  # of these runs
-    path: tuple[tuple[int, ...], ...]  # the most probable actions through the first task
-    loss: float
-    entropy: float
-    grad_norm: float
+    path: tuple[tuple[int, ...], ...]  # the most probable actions through the first task, or the best path so far
+    loss: float | None  # None: a search without a policy gradient
+    entropy: float | None
+    grad_norm: float | None
     trained: int
     left: float | None

@@ -21,6 +21,7 @@ from remem.rl.prefix_tree import RewardCache
 from remem.rl.provenance import provenance, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
+from remem.rl.search import PathSearch, Round
 from remem.rl.snapshot_cache import DiskSnapshotCache
 from remem.rl.trainer import Epoch, PolicyTrainer
 from remem.runs.config import validate
@@ -65,6 +66,9 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
             fixed, shares = compare_fixed(config.learn, tasks, session.rewards)
             rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
             save_policy(out, fixed, {**provenance(config, tasks, rewards), "shares": shares})
+        elif config.learn.search != "reinforce":
+            search = session.search()
+            save_policy(out, search.policy, provenance(config, tasks, search.mean_rewards))
         else:
             session.train()
             trainer = session.trainer
@@ -86,6 +90,7 @@ class Session:
         self.rewards = RewardCache(logged(train_nodes, log, self._report_nodes), log.read())
         self.trainer = PolicyTrainer(config, tasks, self.rewards)
         self._time = TimeLeft(config.learn.all_epochs)
+        self._done = 0  # rounds of a search
 
     def start(self) -> None:
         """Restores the completed epochs and emits the size of the training."""
@@ -112,6 +117,31 @@ class Session:
             save_snapshot(self._out / CHECKPOINT, Snapshot(facts, self.trainer.reinforce.state()))
             self._emit(event)
 
+    def search(self) -> PathSearch:
+        """Runs all rounds of a search for one path. Those of an earlier session find their rewards in the log."""
+        search = PathSearch(self._config, self._tasks, self.rewards)
+        for done in search.rounds():
+            self._done = done.index + 1
+            event = self._round_event(done, search.length)
+            self._log(event)
+            self._emit(event)
+        return search
+
+    def _round_event(self, done: Round, rewards: int) -> PolicyUpdated:
+        return PolicyUpdated(
+            epoch=done.index + 1,
+            epochs=self._config.learn.all_epochs,
+            fidelity=self._config.learn.fidelity,
+            reward=fmean(done.values) / rewards,
+            best=max(done.values) / rewards,
+            path=tuple(action.key() for action in done.best),
+            loss=None,
+            entropy=None,
+            grad_norm=None,
+            trained=self._trained,
+            left=self._time.left(done.index + 1),
+        )
+
     def _event(self, epoch: Epoch) -> PolicyUpdated:
         learn = self._config.learn
         key = TaskKey(learn.tasks_of(0)[0], learn.fidelity_of(epoch.index))
@@ -130,7 +160,7 @@ class Session:
         )
 
     def _report_nodes(self, share: float) -> None:
-        epoch = len(self.trainer.mean_rewards)
+        epoch = max(self._done, len(self.trainer.mean_rewards))
         self._emit(NodesTrained(epoch, share, self._time.left(epoch + share), self._trained))
 
     @property

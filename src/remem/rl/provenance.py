@@ -42,6 +42,8 @@ def policy_name(learn: LearnSettings) -> str:
     if learn.crossval_fixed:
         return "crossval-fixed"
     kind = learn.source.partition(":")[0]
+    if learn.search != "reinforce":
+        return f"path-{learn.search}{SUFFIX[kind]}"
     return ("rmm" if learn.levels == 2 else "rmm-one-level") + SUFFIX[kind]
 
 

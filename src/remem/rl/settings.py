@@ -8,6 +8,7 @@ from remem.errors import InputError
 from remem.settings import Settings
 
 Fidelity = Literal["full", "short", "features"]
+Search = Literal["reinforce", "exhaustive", "random", "tpe"]
 
 
 class ReinforceSettings(Settings):
@@ -30,6 +31,10 @@ class LearnSettings(ReinforceSettings):
 
     levels: Literal[1, 2] = Field(
         default=2, description="1: decide between old and new classes only; 2: also between harder and easier ones."
+    )
+    search: Search = Field(
+        default="reinforce",
+        description="How paths are searched: the paper's REINFORCE, all of level 1, at random, or by TPE (Optuna).",
     )
     crossval_fixed: bool = Field(
         default=False, description="Learn nothing: compare all fixed shares on the P tasks and keep the best."
@@ -97,13 +102,34 @@ class LearnSettings(ReinforceSettings):
     def _has_tasks_for_all(self) -> "LearnSettings":
         if self.crossval_fixed and not self.pool:
             raise InputError("learn.pool: 0 given; expected at least 1, the tasks that fixed shares are compared on")
+        if self.search != "reinforce":
+            self._can_search()
         if self.pool and len(self.phases or ()) > self.pool:
             raise InputError(f"learn.pool: {self.pool} given; expected a task for each of learn.phases")
         return self
 
+    def _can_search(self) -> None:
+        """Checks the settings of a search for one path, which is compared on the same tasks as all others."""
+        if self.crossval_fixed:
+            raise InputError(f"learn.search: {self.search} given, but learn.crossval_fixed compares fixed shares only")
+        if not self.pool:
+            raise InputError("learn.pool: 0 given; expected at least 1, the tasks that paths are compared on")
+        if len(self.phases or ()) > 1:
+            raise InputError(f"learn.phases: {list(self.phases or ())} given; a path has one N, expected one number")
+        if self.finish_epochs:
+            raise InputError(f"learn.finish_epochs: {self.finish_epochs} given; only reinforce has them, expected 0")
+        if self.search == "exhaustive" and self.levels == 2:
+            raise InputError("learn.levels: 2 given; an exhaustive search covers level 1, expected 1")
+
     @property
     def all_epochs(self) -> int:
-        return 1 if self.crossval_fixed else self.epochs + self.finish_epochs
+        """Epochs, or rounds of a search."""
+        return 1 if self.crossval_fixed or self.search == "exhaustive" else self.epochs + self.finish_epochs
+
+    @property
+    def paths_per_round(self) -> int:
+        """Paths of a search, each run on all P tasks: as many runs as in an epoch of K x Z."""
+        return max(1, self.tasks * self.runs // self.pool)
 
     def fidelity_of(self, epoch: int) -> Fidelity:
         return self.fidelity if epoch < self.epochs else self.finish_fidelity

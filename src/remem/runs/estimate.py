@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from remem.data.augment import plain, plan_for
+from remem.episode import keeps
 from remem.events import Event
 from remem.methods.describe import describe
 from remem.methods.events import EpochEnded
@@ -42,6 +43,7 @@ class Trial:
     teacher_bytes: int
     training_bytes: int  # gradients and optimiser state
     batch_bytes: int  # kept by one batch for the backward pass
+    width: int  # of a feature vector
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,8 @@ class Bytes:
 
 def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float]:
     """Estimates the seconds of each phase: training, and forward passes for selection, means and evaluation."""
-    method, config = prepared.method, prepared.config
-    evaluated, seconds = 0, []
-    for planned, phase in zip(plan.phases, prepared.scenario.phases, strict=True):
-        evaluated += len(phase.eval_samples)
+    method, config, seconds = prepared.method, prepared.config, []
+    for planned in plan.phases:
         first = 0 if method.restarts else planned.phase
         paces = trial.later if first else trial.first
         total = 0.0
@@ -74,11 +74,22 @@ def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float
             epochs = config.finetune.epochs if stage == "balanced" else config.train.epochs_of(first)
             balanced = stage in ("balanced", "mixture")  # equally many samples per old and new class
             total += pace * epochs * (_balanced_samples(planned) if balanced else planned.held)
-        described = evaluated + planned.held * (2 if config.augment.flip else 1)
-        if planned.decision is not None:  # ranks the previous classes, and the new ones for fine-tuning
-            described += plan.phases[planned.phase - 1].held_new + planned.held_new
-        seconds.append(total + trial.describe * described)
+        seconds.append(total + trial.describe * _described_samples(prepared, plan, planned, trial.width))
     return seconds
+
+
+def _described_samples(prepared: Prepared, plan: Plan, planned: PlannedPhase, width: int) -> int:
+    """Forward passes of a phase that train nothing."""
+    config, replay = prepared.config, prepared.method.replay
+    evaluated = sum(len(phase.eval_samples) for phase in prepared.scenario.phases[: planned.phase + 1])
+    if planned.phase and replay == "none":  # old classes hold nothing, so there are no class means
+        return evaluated
+    held = planned.held * (2 if config.augment.flip else 1)
+    if not planned.phase or replay == "all":
+        return evaluated + held
+    before = plan.phases[planned.phase - 1]
+    ranked_again = 0 if keeps(before.held_new, width + before.classes_seen) else before.held_new
+    return evaluated + held + ranked_again + (planned.held_new if config.finetune.epochs else 0)
 
 
 def _balanced_samples(planned: PlannedPhase) -> int:
@@ -125,6 +136,7 @@ def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
         teacher_bytes=model_bytes if teacher is not None and prepared.method.asks_teacher else 0,
         training_bytes=training_bytes,
         batch_bytes=batch_bytes,
+        width=bench.width,
     )
 
 
@@ -144,6 +156,10 @@ class Bench:
         self._phase = 0
         self._tried = FEWEST  # samples in the largest trial so far
         self._add_classes(len(scenario.phases[0].classes))
+
+    @property
+    def width(self) -> int:
+        return self._network.backbone.width
 
     def grow(self) -> Network:
         """Advances to phase 1 and returns a teacher as large as the network, as in all phases from 2 on."""
