@@ -63,7 +63,7 @@ def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[st
     log = RewardLog(work)
     totals, seconds = {}, {}
     with open_pool(workers, None) as pool:
-        training = PooledTraining(pool, config, work / "snapshots")
+        training = PooledTraining(pool, config, work / "snapshots", tasks.batches)
         rewards = RewardCache(logged(training.train_nodes, log, print_progress), log.read())
         for name, key in KEYS.items():
             started = time.perf_counter()

@@ -30,7 +30,7 @@ DATA = sealed(blobs(classes=8, per_class=10))
 
 LEARN = {
     **{"epochs": 2, "tasks": 2, "runs": 3, "pool": 2, "fidelity": "full"},
-    **{"hidden": 4, "lr_eta": 0.3, "lr_phi": 0.3},
+    **{"hidden": 4, "lr_eta": 0.3, "lr_phi": 0.3, "entropy": 0.0},
 }
 SNAPSHOT_BYTES = 1000  # of the tensors of a fake episode's snapshot
 RUNS = 2 * 2 * 3  # of a whole learning: epochs, tasks, runs

@@ -31,7 +31,7 @@ def trained(worker: FakeWorker, job: Job) -> Iterable[Message | None]:
 def test_every_node_is_trained_once_and_after_its_parent(tmp_path: Path) -> None:
     backend, known = FakeBackend(2, trained), dict[Node, float]()
     with WorkerPool(backend) as pool:
-        training = PooledTraining(pool, compose_learning({}), tmp_path)
+        training = PooledTraining(pool, compose_learning({}), tmp_path, lambda key: False)
         for runs in (RUNS[:6], RUNS):  # as in two epochs
             wanted = missing(runs, known)
             for node, value in training.train_nodes(wanted):

@@ -35,9 +35,9 @@ def test_a_job_waits_for_its_nearest_ancestor(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = compose_learning({"train": {"threads": 3}})
-    training = PooledTraining(cast(WorkerPool, None), config, Path("snapshots"))
+    training = PooledTraining(cast(WorkerPool, None), config, Path("snapshots"), lambda key: False)
     nodes: list[Node] = [(KEY, path) for path in [*wanted, PATH]]
-    job = training._job((KEY, PATH), {name_of(node): node for node in nodes})
+    job = training._job((KEY, PATH), {name_of(node) for node in nodes})
     assert (job.name, job.kind) == (name_of((KEY, PATH)), NODE)
     assert job.after == tuple(name_of((KEY, path)) for path in after)
     assert job.payload == {

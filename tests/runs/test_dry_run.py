@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from factories import blobs, opened, pictures, play, ready
+from factories import NO_REPLAY, blobs, opened, pictures, play, ready
 from remem.action import Action, State
 from remem.data.arrays import from_arrays
 from remem.methods.table import METHODS
@@ -136,6 +136,7 @@ TRIAL = Trial(
     teacher_bytes=90,
     training_bytes=80,
     batch_bytes=70,
+    width=8,
 )
 
 
@@ -145,12 +146,31 @@ def test_seconds_by_hand() -> None:
     # Phase 0: 40 samples, 10 epochs; forward passes of 16 test samples and 40 held ones.
     assert seconds[0] == pytest.approx(0.01 * 10 * 40 + 0.001 * (16 + 40))
     # Phase 1: 24 + 16 are held; balanced, 24 old ones (12 per class) and all 8 of both new classes. Forward passes: 32
-    # test samples, 40 held, 40 ranked, and 16 new ones ranked for fine-tuning.
+    # test samples, 40 held, and 16 new ones ranked for fine-tuning. Those of phase 0 were described when it ended.
     training = 0.02 * 10 * 40 + 0.5 * 10 * 40 + 0.03 * 4 * 40
-    assert seconds[1] == pytest.approx(training + 0.001 * (32 + 40 + 40 + 16))
+    assert seconds[1] == pytest.approx(training + 0.001 * (32 + 40 + 16))
     # Phase 2: 24 of four classes, 6 per class, and 6 of the 8 of both new ones.
     training = 0.02 * 10 * 40 + 0.5 * 10 * 36 + 0.03 * 4 * 36
-    assert seconds[2] == pytest.approx(training + 0.001 * (48 + 40 + 16 + 16))
+    assert seconds[2] == pytest.approx(training + 0.001 * (48 + 40 + 16))
+
+
+def test_what_is_too_large_to_be_kept_is_described_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 samples of phase 0 have 8 features and 2 logits, 20 of phase 1 have 8 and 4."""
+    prepared = ready(blobs())
+    kept = estimate_seconds(prepared, plan(prepared), TRIAL)
+    for limit, again in ((4 * 400, (0, 0)), (4 * 400 - 1, (40, 0)), (4 * 240 - 1, (40, 20))):
+        monkeypatch.setattr("remem.episode.KEPT_BYTES", limit)
+        seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
+        assert [b - a for a, b in zip(kept, seconds, strict=True)] == pytest.approx([0, *(0.001 * n for n in again)])
+
+
+def test_forward_passes_without_exemplars_or_fine_tuning() -> None:
+    """Without exemplars there are no class means from phase 1 on; without fine-tuning, new classes are not ranked."""
+    nothing = replace(TRIAL, first={"main": 0.0}, later={"main": 0.0, "balanced": 0.0})
+    alone = ready(blobs(), NO_REPLAY)
+    assert estimate_seconds(alone, plan(alone), nothing) == pytest.approx([0.056, 0.032, 0.048])
+    plain = ready(blobs(), {"finetune": {"epochs": 0}})
+    assert estimate_seconds(plain, plan(plain), nothing) == pytest.approx([0.056, 0.072, 0.088])
 
 
 def test_restarting_method_trains_every_phase_like_the_first() -> None:

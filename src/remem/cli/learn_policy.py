@@ -90,7 +90,7 @@ def describe(started: "LearningStarted", config: "LearnConfig", workers: str) ->
 
 def summary(policy: "Learned", out: Path) -> list[str]:
     """What was learned, and how to use it."""
-    lines = _shares(policy) if "shares" in policy.facts else _epochs(out)
+    lines = _shares(policy) if "shares" in policy.facts else _epochs(out, searched=policy.facts["kind"] == "path")
     oracle = ORACLE if policy.oracle else ""
     return [*lines, f"policy   {policy.name}{oracle}; use it with `--policy {out}`"]
 
@@ -132,8 +132,8 @@ def _fidelity(learned: "LearnSettings") -> str:
     return words[learned.fidelity]
 
 
-def _epochs(out: Path) -> list[str]:
-    """The first and the last epoch of the log, which an older version may have written."""
+def _epochs(out: Path, *, searched: bool) -> list[str]:
+    """The first and the last epoch of the log, which an older version may have written, or round of a search."""
     from remem.cli.displays.learning import path_text
     from remem.storage.event_log import LOG, read_log
 
@@ -142,6 +142,12 @@ def _epochs(out: Path) -> list[str]:
         return []
     first, last = epochs[0], epochs[-1]
     kinds = [f" ({epoch['fidelity']})" if first["fidelity"] != last["fidelity"] else "" for epoch in (first, last)]
+    if searched:
+        best = max(epoch["best"] for epoch in epochs)
+        return [
+            f"reward   average accuracy {percent(best)} on the tasks of the pool",
+            f"path     old shares | harder halves, the best one: {path_text(last['path'])}",
+        ]
     return [
         f"reward   average accuracy {percent(first['reward'])}{kinds[0]} in the first epoch, "
         f"{percent(last['reward'])}{kinds[1]} in the last of {last['epochs']}",

@@ -47,7 +47,9 @@ class Icarl(Method):
         def softmax(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
             terms = {"classify": classify(output.logits, labels, reduction)}
             if teacher is not None:
-                terms["distil"] = settings.weight * distil(output.logits, teacher.logits, settings.temperature, reduction)
+                terms["distil"] = settings.weight * distil(
+                    output.logits, teacher.logits, settings.temperature, reduction
+                )
             return terms
 
         return sigmoid if settings.loss == "sigmoid" else softmax

@@ -111,7 +111,7 @@ def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArr
 
     Many runs of a policy training begin a phase with the same samples of a class, so the latest centres are kept.
     """
-    key = hashlib.sha256(np.ascontiguousarray(units)).hexdigest(), proxies, seed
+    key = hashlib.sha256(units.tobytes()).hexdigest(), proxies, seed
     if key not in _CENTRES:
         if len(_CENTRES) == MOST_CENTRES:
             del _CENTRES[next(iter(_CENTRES))]

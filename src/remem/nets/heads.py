@@ -169,11 +169,12 @@ class ProxyHead(ScaledHead):
         [proxies] = parameters  # (..., C, k, d)
         if proxies.dim() == 4:
             units = unit_rows(proxies).transpose(1, 2)  # (R, k, C, d)
-            scores: Tensor = LocalSimilarity.apply(prepared, units)  # type: ignore[no-untyped-call]
+            scores: Tensor = LocalSimilarity.apply(prepared, units)
             return scores
         cosines = prepared @ F.normalize(proxies, dim=-1).flatten(0, 1).mT  # (n, C k)
         similarity = 2 * cosines.unflatten(-1, proxies.shape[:2]) - 2  # minus the squared distance of unit vectors
-        return (similarity.softmax(dim=-1) * similarity).sum(dim=-1)
+        mean: Tensor = (similarity.softmax(dim=-1) * similarity).sum(dim=-1)
+        return mean
 
 
 class LocalSimilarity(torch.autograd.Function):
@@ -189,7 +190,7 @@ class LocalSimilarity(torch.autograd.Function):
         similarity = cosines.mul_(2).sub_(2).unflatten(2, units.shape[1:3])  # (R, n, k, C)
         powers = similarity.exp()
         mass = powers.sum(dim=2)
-        scores = (powers * similarity).sum(dim=2) / mass
+        scores: Tensor = (powers * similarity).sum(dim=2) / mass
         ctx.save_for_backward(features, powers, similarity, mass, scores)
         return scores
 
@@ -206,7 +207,7 @@ class UnitRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor) -> Tensor:
         lengths = rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12)
-        units = rows / lengths
+        units: Tensor = rows / lengths
         ctx.save_for_backward(units, lengths)
         return units
 
@@ -219,7 +220,7 @@ class UnitRows(torch.autograd.Function):
 
 
 def unit_rows(rows: Tensor) -> Tensor:
-    units: Tensor = UnitRows.apply(rows)  # type: ignore[no-untyped-call]
+    units: Tensor = UnitRows.apply(rows)
     return units
 
 

@@ -22,7 +22,17 @@ from remem.types import Json
 
 FORMAT = 1
 FACTS, WEIGHTS = "policy.json", "policy.safetensors"
-COMPUTED = ("format", "kind", "levels", "hidden", "old_tenths", "path", "sha256", "sampled")  # set by `save_policy` itself
+# Set by `save_policy` itself.
+COMPUTED = (
+    "format",
+    "kind",
+    "levels",
+    "hidden",
+    "old_tenths",
+    "path",
+    "sha256",
+    "sampled",
+)
 WIDEST = 4096  # hidden units; a file must not cause a larger allocation than it holds
 LONGEST = 10_000  # phases of a path
 Tenths = Annotated[int, Field(ge=1, le=9)]

@@ -1,4 +1,4 @@
-"""The job kind of policy training: one node of a prefix tree."""
+"""The job kinds of policy training: one node of a prefix tree, or many nodes on frozen features."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,6 +23,16 @@ def train_node(payload: Mapping[str, Any], emit: Emit) -> Json:
     path = tuple(map(Action.from_key, payload["path"]))
     rewards = tasks.train(TaskKey(**payload["task"]), path)
     found = [([action.key() for action in trained], reward) for trained, reward in rewards.items()]
+    return {"rewards": found, "trained": tasks.trained - before}
+
+
+@job_kind("nodes")
+def train_nodes(payload: Mapping[str, Any], emit: Emit) -> Json:
+    """Trains nodes of one task, parents first, and any ancestors that they need."""
+    tasks = _tasks(payload["config"], payload["snapshots"])
+    before, key = tasks.trained, TaskKey(**payload["task"])
+    nodes = [(key, tuple(map(Action.from_key, path))) for path in payload["paths"]]
+    found = [([action.key() for action in path], reward) for (_, path), reward in tasks.train_nodes(nodes)]
     return {"rewards": found, "trained": tasks.trained - before}
 
 

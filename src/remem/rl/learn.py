@@ -82,7 +82,7 @@ class Session:
 
     def __init__(self, config: LearnConfig, tasks: PseudoTasks, out: Path, emit: Emit, pool: WorkerPool | None) -> None:
         self._config, self._tasks, self._out = config, tasks, out
-        self._pooled = None if pool is None else PooledTraining(pool, config, out / SNAPSHOTS)
+        self._pooled = None if pool is None else PooledTraining(pool, config, out / SNAPSHOTS, tasks.batches)
         self._log = EventLog(out / LOG, (PolicyUpdated,))
         self._emit = emit
         train_nodes = tasks.train_nodes if self._pooled is None else self._pooled.train_nodes

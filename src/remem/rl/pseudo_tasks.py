@@ -203,12 +203,14 @@ class PseudoTasks:
         return facts
 
     def _features(self, key: TaskKey) -> Task:
-        """Returns the task with every sample replaced by its features after phase 0 of the full task."""
-        whole = self.task(replace(key, fidelity="full"))
+        """Returns the task with every sample replaced by its features after a phase 0 of the full task."""
+        whole = self._base(key)
         scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()))
         config = self._prepared[whole.key].config
         most = max(1, self._config.learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
-        train = {"epochs_later": min(most, config.train.epochs_of(1)), "precision": "fp32"}  # bf16 would gain nothing
+        # bf16 would gain nothing. Phase 0 of the heads costs little and keeps all epochs of the target.
+        train = {"epochs": self._config.target.train.epochs, "precision": "fp32"}
+        train["epochs_later"] = min(most, self._config.target.train.epochs_of(1))
         update = {
             "net": NetSettings(name="identity"),
             "method": core_settings(config),
@@ -217,6 +219,23 @@ class PseudoTasks:
             "augment": config.augment.model_copy(update={"kind": "none", "pad": 0, "flip": False, "brightness": 0.0}),
         }
         return self._prepare(key, config.model_copy(update=update), scenario)
+
+    def _base(self, key: TaskKey) -> Task:
+        """Returns the full task whose phase 0 computes the features, with as many epochs as `learn.phase0_share` says.
+
+        Rewards on its features order paths as well as those after a whole phase 0 (docs/reports/policy-learning.md).
+        """
+        share, full = self._config.learn.phase0_share, replace(key, fidelity="full")
+        if share == 1:
+            return self.task(full)
+        base = replace(full, run=f"{key.run} phase 0")  # its own snapshot: full runs start from a whole phase 0
+        if base not in self._tasks:
+            task = self.task(full)
+            train = self._prepared[full].config.train
+            update = {"epochs": max(1, round(train.epochs * share)), "epochs_later": train.epochs_of(1)}
+            config = self._prepared[full].config.model_copy(update={"train": train.model_copy(update=update)})
+            self._tasks[base] = self._prepare(base, config, task.scenario)
+        return self._tasks[base]
 
 
 def steps_per_epoch(task: Task, batch: int) -> int:

@@ -182,4 +182,3 @@ class TpePaths:
             return Action(old_tenths=tenths, level2_tenths=split).nearest(state)
 
         return follow_path(self._task, act)
-

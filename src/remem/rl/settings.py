@@ -46,7 +46,7 @@ class LearnSettings(ReinforceSettings):
         default="features",
         description="How exactly runs are trained: full, short (fewer epochs) or features (only the head).",
     )
-    epochs: int = Field(default=100, ge=1, description="Policy updates, m.")
+    epochs: int = Field(default=50, ge=1, description="Policy updates, m.")
     tasks: int = Field(default=2, ge=1, description="Tasks in each epoch, K.")
     runs: int = Field(default=8, ge=1, description="Runs of each task, Z.")
     pool: int = Field(default=4, ge=0, description="Tasks in total, used in turn; 0: new ones in every epoch.")
@@ -63,6 +63,9 @@ class LearnSettings(ReinforceSettings):
     short_share: float = Field(
         default=0.25, gt=0, le=1, description="The share of the epochs after phase 0 that `short` trains."
     )
+    phase0_share: float = Field(
+        default=1.0, gt=0, le=1, description="The share of phase 0's epochs after which `features` are computed."
+    )
     features_steps: int = Field(
         default=200, ge=1, description="`features` trains a head for at most this many steps per stage."
     )
@@ -72,6 +75,9 @@ class LearnSettings(ReinforceSettings):
     )
     batched: bool = Field(
         default=True, description="Train the heads of many runs together at fidelity features; false: one by one."
+    )
+    entropy: float = Field(
+        default=0.05, ge=0, description="Weight of the entropy bonus, which rewards undecided policies."
     )
     fresh_init: bool = Field(
         default=False, description="Train phase 0 anew for every run, as in the paper; then no prefix is shared."

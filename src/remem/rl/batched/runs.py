@@ -147,11 +147,12 @@ def chunk_size(phase: int, task: FeatureTask) -> int:
     held = task.task.budget.total(facts.old_classes, arriving) if phase else arriving
     evaluated = sum(len(past.eval_samples) for past in task.phases[: phase + 1])
     classes, width = facts.old_classes + facts.new_classes, task.features.shape[1]
-    columns = classes * math.prod(task.head.row[:-1])  # of all proxies
+    columns: int = classes * math.prod(task.head.row[:-1])  # of all proxies
     tables = held * (2 * classes + width) + evaluated * (3 * columns + width)
     step = task.train.batch_size * (8 * columns + 2 * width)
     orders = 32 * held  # bytes of places, labels and weights of the batches of one epoch
-    return max(1, min(WORTHWHILE, CHUNK_BYTES // (4 * (tables + step) + orders)))
+    per_run: int = 4 * (tables + step) + orders
+    return max(1, min(WORTHWHILE, CHUNK_BYTES // per_run))
 
 
 class Chunk:
@@ -213,9 +214,7 @@ class Chunk:
         flat = np.concatenate([logits[run, : len(own)] for run, own in enumerate(parts)])
         shifted = np.concatenate([own + run * classes for run, own in enumerate(labels)])
         entropy = class_entropy(flat, shifted)
-        return [
-            split({label: entropy[label + run * classes] for label in rows}) for run, rows in enumerate(latest)
-        ]
+        return [split({label: entropy[label + run * classes] for label in rows}) for run, rows in enumerate(latest)]
 
     def _allocate(self, run: _Run, harder: tuple[int, ...], easier: tuple[int, ...]) -> Allocation:
         """Eq. 1 and 2."""

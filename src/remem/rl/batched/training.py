@@ -21,6 +21,7 @@ from remem.rl.batched.heads import StackedHead
 from remem.seeding import Streams
 from remem.types import IntArray
 
+
 @dataclass(frozen=True)
 class HeldSet:
     """The samples that one run trains on in one stage: positions in its task's features, labels, and its streams."""
@@ -131,7 +132,9 @@ def _loss(
         teacher = Output(features, (), logits, logits)
     objective = cast(SampleObjective, stage.objective)
     terms = objective(output, batch.labels, teacher, reduction="none")
-    return torch.stack([torch.dot(batch.weights.get(name, batch.weights[None]), term) for name, term in terms.items()]).sum()
+    return torch.stack(
+        [torch.dot(batch.weights.get(name, batch.weights[None]), term) for name, term in terms.items()]
+    ).sum()
 
 
 def both(head: StackedHead) -> list[Tensor]:
