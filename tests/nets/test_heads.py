@@ -210,3 +210,42 @@ def test_float32_under_autocast(name: str) -> None:
     assert scores.dtype == logits.dtype == torch.float32
     assert torch.equal(scores, expected[0])
     assert torch.equal(logits, expected[1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_of_several_heads_at_once(name: str) -> None:
+    """Scores and gradients of a stack are those of each head alone, to float32 rounding."""
+    generator = torch.Generator().manual_seed(0)
+    heads = [HEADS[name].build(HeadSettings(name=name, proxies=3), 8) for _ in range(4)]
+    for head in heads:
+        head.grow(5, generator)
+    features = torch.randn(4, 6, 8, generator=generator)
+    weights = torch.randn(4, 6, 5, generator=generator)
+    alone = [
+        head.class_scores(head.prepare(own), head.new_parameters()) for head, own in zip(heads, features, strict=True)
+    ]
+    expected = [
+        torch.autograd.grad((score * weight).sum(), head.new_parameters())
+        for score, weight, head in zip(alone, weights, heads, strict=True)
+    ]
+    stacks = [
+        torch.stack(parts).detach().requires_grad_() for parts in zip(*(h.new_parameters() for h in heads), strict=True)
+    ]
+    together = heads[0].class_scores(heads[0].prepare(features), stacks)
+    torch.testing.assert_close(together, torch.stack(alone), rtol=0, atol=1e-5)
+    gradients = torch.autograd.grad((together * weights).sum(), stacks)
+    for found, parts in zip(gradients, zip(*expected, strict=True), strict=True):
+        torch.testing.assert_close(found, torch.stack(parts), rtol=0, atol=1e-5)
+
+
+def test_old_and_new_classes_can_be_scored_apart() -> None:
+    """The score of a class depends on its own parameters alone, so frozen ones need to be computed only once."""
+    for name in NAMES:
+        head = HEADS[name].build(HeadSettings(name=name, proxies=3), 8)
+        for classes in (4, 2):
+            head.grow(classes, torch.Generator().manual_seed(classes))
+        features = torch.randn(5, 8, generator=torch.Generator().manual_seed(1))
+        parts = [
+            head.class_scores(head.prepare(features), own) for own in (head.old_parameters(), head.new_parameters())
+        ]
+        torch.testing.assert_close(head(features)[0], torch.cat(parts, dim=1), rtol=0, atol=1e-6)

@@ -16,7 +16,7 @@ from remem.rl.paths import TaskKey
 from remem.rl.pseudo_tasks import PseudoTasks, core_settings, shortened, steps_per_epoch
 from remem.rl.settings import Fidelity
 from remem.rl.snapshot_cache import MemorySnapshotCache
-from rl_factories import make_task
+from rl_factories import learn_config, make_task
 
 DATA = blobs(classes=10, per_class=20)
 
@@ -208,3 +208,21 @@ def test_steps_per_epoch_are_those_of_the_largest_phase_under_a_budget() -> None
     phases = [SimpleNamespace(index=i, classes=range(n), arriving=rows) for i, (n, rows) in arriving.items()]
     task: Any = SimpleNamespace(scenario=SimpleNamespace(phases=phases), budget=Budget("growing", 5))
     assert [steps_per_epoch(task, batch) for batch in (35, 34, 8)] == [1, 2, 5]
+
+
+def test_features_after_a_share_of_phase_0(npz: Path) -> None:
+    """Its own phase 0 with fewer epochs; full runs and the heads keep all epochs of the target."""
+    layer = {"train": {"epochs": 8, "batch_size": 16}}
+    tasks = PseudoTasks(learn_config(npz, layer, fidelity="features", phase0_share=0.25), MemorySnapshotCache(10**8))
+    key = TaskKey(0, "features")
+    tasks.task(key)
+    trained = {task: prepared.config.train.epochs for task, prepared in tasks._prepared.items()}
+    base = TaskKey(0, "full", " phase 0")
+    assert trained == {TaskKey(0, "full"): 8, base: 2, key: 8}
+    assert tasks._prepared[base].config.train.epochs_of(1) == 8
+    whole = PseudoTasks(learn_config(npz, layer, fidelity="features"), MemorySnapshotCache(10**8))
+    whole.task(key)
+    assert set(whole._prepared) == {TaskKey(0, "full"), key}
+    rows = np.arange(5)
+    different = whole.task(key).scenario.bank.read(rows) != tasks.task(key).scenario.bank.read(rows)
+    assert different.any()
