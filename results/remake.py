@@ -24,7 +24,7 @@ from remem.errors import InputError
 from remem.events import ignore
 from remem.parallel.pool import WorkerPool, open_pool
 from remem.policies.files import WEIGHTS
-from remem.rl.config import LearnConfig
+from remem.rl.config import LearnConfig, read_learn_settings
 from remem.rl.learn import learn_in_folder
 from remem.runs.build import prepare
 from remem.runs.config import RunConfig, compose
@@ -170,6 +170,8 @@ def compare_run(name: str, results: Path, out: Path) -> str:
 def facts_of(path: Path) -> Json:
     """Reads the fields of a result or of a policy. The weights beside a policy are a digest of their bytes."""
     facts, weights = read_json(path, "result of a run or facts of a policy", format=1), path.with_name(WEIGHTS)
+    if path.name == "policy.json":  # settings that did not exist when it was learned have their defaults
+        facts["settings"]["learn"] = read_learn_settings(facts["settings"]["learn"]).model_dump(mode="json")
     return facts | ({WEIGHTS: hashlib.sha256(weights.read_bytes()).hexdigest()} if weights.exists() else {})
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from factories import VECTORS, blobs, same_tensors, timeless, write_npz
 from parallel.conftest import TESTS
-from parallel.toy_jobs import ToyStarted, toy_job, toy_starts, wait_until
+from parallel.toy_jobs import WAITING, ToyStarted, toy_job, toy_starts, wait_until
 from remem.errors import InputError
 from remem.events import Event, ignore
 from remem.parallel.jobs import Job
@@ -29,6 +29,7 @@ from remem.runs.events import PhaseStarted, RunStarted
 from remem.runs.jobs import run_job
 from remem.runs.results import load_result
 from remem.runs.run import run_in_folder
+from remem.threads import SPINS
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
@@ -53,6 +54,8 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
     with one_at_a_time(tmp_path_factory.getbasetemp().parent / "ray.lock"), WorkerPool(backend) as opened:
         with chdir(folder), pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(TESTS))
+            for name in WAITING:
+                patch.delenv(name, raising=False)
             backend.open(1)
         scratch = backend._scratch
         assert scratch is not None
@@ -101,6 +104,12 @@ def test_jobs_run_in_ray_workers_and_events_arrive_here(pool: WorkerPool, tmp_pa
 def test_workers_take_no_module_from_the_working_folder(pool: WorkerPool) -> None:
     jobs = [Job(name, "parallel.toy_jobs:find", {"module": name}) for name in ("decoy", "remem")]
     assert {job.name: answer["found"] for job, answer in pool.run(jobs)} == {"decoy": False, "remem": True}
+
+
+@needs_ray
+def test_openmp_threads_of_workers_sleep_soon(pool: WorkerPool) -> None:
+    [(_, answer)] = pool.run([Job("a", "parallel.toy_jobs:waiting", {})])
+    assert [answer[name] for name in WAITING] == [str(SPINS), None]
 
 
 @needs_ray

@@ -17,6 +17,7 @@ from remem.events import Emit, Event
 from remem.parallel.jobs import Job, job_kind
 
 TOY = f"{__name__}:toy"
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ def toy(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 def find(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     """Whether the worker would import a module of this name."""
     return {"found": find_spec(payload["module"]) is not None}
+
+
+@job_kind("waiting")
+def waiting(payload: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+    """How long OpenMP threads of the worker spin, as torch reads it when it is imported."""
+    return {"torch": "torch" in sys.modules, **{name: os.environ.get(name) for name in WAITING}}
 
 
 @job_kind("stalled run")
