@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from benchmarks import accuracy, decoding, herding, pictures, step, table, tried, whole_runs, workers
+from benchmarks import accuracy, decoding, herding, pictures, plain_phase, step, table, tried, whole_runs, workers
 from benchmarks.table import Row
 from remem.runs.devices import limit_threads
 from remem.runs.heap import keep_freed_memory
@@ -13,12 +13,13 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "pictures": pictures.rows,
     "decoding": decoding.rows,
     "step": step.rows,
+    "phases": plain_phase.rows,
     "runs": whole_runs.rows,
     "accuracy": accuracy.rows,
     "tried": tried.rows,
     "workers": workers.rows,
 }
-SLOW = ("accuracy", "tried", "workers")  # minutes each: only when they are named
+SLOW = ("phases", "accuracy", "tried", "workers")  # minutes each: only when they are named
 
 
 def main() -> None:

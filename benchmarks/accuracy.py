@@ -21,14 +21,14 @@ READOUTS = ("head", "nearest mean")
 
 def readouts(seed: int, epochs: int = EPOCHS) -> dict[str, tuple[float, float]]:
     """All three from the same phase 0, which is trained in fp32, on the same samples; all are read out in fp32."""
-    first = prepared_run(1, epochs, seed, BASE_CLASSES, "fp32")
+    first = prepared_run(1, epochs, seed=seed, base=BASE_CLASSES, precision="fp32")
     beginner = Ours(first)
     beginner.learner.fit(first.scenario.phases[0], held(first, NEW_EACH, 0), first.scenario.bank)
     weights = beginner.learner.state()
     samples = held(first, OLD_EACH, NEW_EACH)
     trained = {}
     for name, precision in (("ours", "auto"), ("fp32", "fp32")):
-        ours = Ours(prepared_run(1, epochs, seed, BASE_CLASSES, precision))
+        ours = Ours(prepared_run(1, epochs, seed=seed, base=BASE_CLASSES, precision=precision))
         ours.fit(weights, samples)
         trained[name] = ours.learner.state()
     plain = Customary(first, weights, samples, seed)

@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from remem.methods.settings import TrainSettings
 from remem.nets.network import Network
 from remem.types import IntArray, Values
 
-PAD = 4
+View = Literal["random", "plain", "mirrored"]  # to train on; to evaluate on, and its mirror image
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,26 @@ class Normalisation:
 
 
 class Pictures(Dataset[tuple[Tensor, int]]):
-    """Random crop with padding, flip, to a tensor, normalise: the usual transforms, written out."""
+    """Shrink to `size`, random crop with padding, flip, to a tensor, normalise: the usual transforms, written out."""
 
-    def __init__(self, images: Values, labels: IntArray, normalisation: Normalisation) -> None:
-        self._images, self._labels = images, labels
+    def __init__(
+        self, images: Values, labels: IntArray, normalisation: Normalisation, size: int, view: View = "random"
+    ) -> None:
+        self._images, self._labels, self._size, self._view = images, labels, size, view
         self._mean, self._std = (torch.tensor(part).view(-1, 1, 1) for part in (normalisation.mean, normalisation.std))
 
     def __len__(self) -> int:
         return len(self._labels)
 
     def __getitem__(self, place: int) -> tuple[Tensor, int]:
-        picture = Image.fromarray(self._images[place])
-        width, height = picture.size
-        left, top = random.randint(0, 2 * PAD), random.randint(0, 2 * PAD)
-        picture = ImageOps.expand(picture, PAD).crop((left, top, left + width, top + height))
-        if random.random() < 0.5:
+        picture, size = Image.fromarray(self._images[place]), self._size
+        if picture.width != size:
+            picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+        if self._view == "random":
+            pad = size // 8
+            left, top = random.randint(0, 2 * pad), random.randint(0, 2 * pad)
+            picture = ImageOps.expand(picture, pad).crop((left, top, left + size, top + size))
+        if self._view == "mirrored" or (self._view == "random" and random.random() < 0.5):
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         tensor = torch.from_numpy(np.array(picture)).permute(2, 0, 1).float().div(255)
         return (tensor - self._mean) / self._std, int(self._labels[place])

@@ -15,11 +15,11 @@ from remem.types import IntArray
 CLASSES, SAMPLES, WIDTH, PICKS = 100, 500, 64, 200
 
 
-def distances(units: NDArray[np.float64]) -> list[int]:
+def distances(units: NDArray[np.float64], picks: int = PICKS) -> list[int]:
     """Recomputes all distances for every pick and deletes the row that it picked."""
     mean, left, places = units.mean(axis=0), units.copy(), list(range(len(units)))
     picked, total = [], np.zeros(units.shape[1])
-    for k in range(1, PICKS + 1):
+    for k in range(1, picks + 1):
         best = int(np.linalg.norm(mean - (total + left) / k, axis=1).argmin())
         total += left[best]
         picked.append(places.pop(best))

@@ -28,23 +28,34 @@ from remem.runs.build import network_builder, open_episode, prepare
 from remem.runs.config import compose
 from remem.runs.devices import limit_threads, open_fabric
 from remem.runs.prepared import Prepared
-from remem.types import Samples
+from remem.runs.trees import Tree
+from remem.types import Samples, Values
 
 BATCH = 128
+NETS = {32: "resnet32", 16: "small"}  # by the side of a picture: that of the papers, and that of preset `small`
 MOST_TURNS = 100  # epochs of the schedule; who asks stops long before
 
 
-def prepared_run(threads: int, epochs: int, seed: int = 0, base: int = 50, precision: str = "auto") -> Prepared:
-    keys: dict[str, Any] = {
+def prepared_run(
+    threads: int,
+    epochs: int,
+    *layers: Tree,
+    size: int = 32,
+    seed: int = 0,
+    base: int = 50,
+    new: int = 10,
+    precision: str = "auto",
+) -> Prepared:
+    keys: Tree = {
         "seed": seed,
-        "data": {"name": "cifar100", "image_size": 32},
-        "scenario": {"order": "lucir", "base_classes": base, "phases": (100 - base) // 10},
+        "data": {"name": "cifar100", "image_size": size},
+        "scenario": {"order": "lucir", "base_classes": base, "phases": (100 - base) // new},
         "method": {"name": "icarl"},
-        "net": {"name": "resnet32"},
+        "net": {"name": NETS[size]},
         "train": {"batch_size": BATCH, "epochs": epochs, "threads": threads, "precision": precision},
         "finetune": {"epochs": 0},
     }
-    return prepare(compose(keys))
+    return prepare(compose(keys, *layers))
 
 
 def held(prepared: Prepared, old_each: int, new_each: int) -> Samples:
@@ -76,13 +87,25 @@ class Ours:
         self.learner.fit(scenario.phases[1], samples, scenario.bank)
 
 
-class Customary:
-    """The same phase through the customary pipeline."""
+def normalisation(prepared: Prepared) -> customary.Normalisation:
+    used = prepared.scenario.preprocessing
+    assert used.mean is not None
+    assert used.std is not None
+    return customary.Normalisation(used.mean, used.std)
 
-    def __init__(self, prepared: Prepared, weights: dict[str, torch.Tensor], samples: Samples, seed: int = 0) -> None:
-        used, phase = prepared.scenario.preprocessing, prepared.scenario.phases[1]
-        assert used.mean is not None
-        assert used.std is not None
+
+class Customary:
+    """The same phase through the customary pipeline; `values` are its pictures where they are not those of the run."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        weights: dict[str, torch.Tensor],
+        samples: Samples,
+        seed: int = 0,
+        values: Values | None = None,
+    ) -> None:
+        scenario, phase = prepared.scenario, prepared.scenario.phases[1]
         self._settings, self._seed = prepared.config.train, seed
         self.network = network_builder(prepared)(0)
         self.network.restore(weights)
@@ -91,9 +114,8 @@ class Customary:
         self.network.std.fill_(1.0)
         self._teacher = copy.deepcopy(self.network).eval().requires_grad_(False)
         self.network.head.grow(len(phase.classes), torch.Generator().manual_seed(seed))
-        values = prepared.scenario.bank.read(samples.rows)
-        normalisation = customary.Normalisation(used.mean, used.std)
-        self._pictures = customary.Pictures(values, samples.labels, normalisation)
+        values = scenario.bank.read(samples.rows) if values is None else values
+        self._pictures = customary.Pictures(values, samples.labels, normalisation(prepared), scenario.bank.shape[0])
 
     def steps(self, workers: int = 0) -> Iterator[float]:
         """Seconds of every step of all epochs."""
@@ -148,9 +170,13 @@ def train_ours(prepared: Prepared, samples: Samples) -> None:
 
 
 def train_customary(prepared: Prepared, samples: Samples, workers: int) -> None:
-    """An epoch for each turn; its first step, which starts the workers, is left out: a real epoch has fifty others."""
+    """An epoch for each turn; its first step, which starts the workers, is left out: a real epoch has fifty others.
+
+    Its pictures have 32 px, as they come. Smaller ones are made by its transforms, one by one, in every epoch.
+    """
     limit_threads(prepared.config.train.threads)
-    steps = Customary(prepared, untrained(prepared), samples).steps(workers)
+    values = prepared_run(1, 1).scenario.bank.read(samples.rows)
+    steps = Customary(prepared, untrained(prepared), samples, values=values).steps(workers)
     wait_for_turn()
     while epoch := list(islice(steps, -(-len(samples) // BATCH))):
         answer({"step": statistics.fmean(epoch[1:])})
@@ -167,8 +193,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--steps", type=int, default=3, help="in an epoch")
+    parser.add_argument("--size", type=int, choices=NETS, default=32, help="side of a picture in pixels")
     options = parser.parse_args()
-    prepared = prepared_run(options.threads, MOST_TURNS)
+    prepared = prepared_run(options.threads, MOST_TURNS, size=options.size)
     samples = held(prepared, 20, 500).take(slice(-options.steps * BATCH, None))
     if options.side == "ours":
         train_ours(prepared, samples)

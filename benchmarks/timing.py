@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from statistics import median
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +36,19 @@ def alternate(
             if attempt:
                 times[name].append(clock() - started)
     return times
+
+
+class CpuClock:
+    """Measures CPU seconds by part."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        started = time.process_time()
+        yield
+        self.seconds[part] = time.process_time() - started
 
 
 def speed_up(ours: Sequence[float], plain: Sequence[float]) -> float:
