@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from remem import __version__
 from remem.cli.console import PLAIN, is_follower
 from remem.errors import InputError
+from remem.threads import limit_spinning
 
 ABOUT = """Class-incremental learning under a strict memory budget.
 
@@ -28,7 +29,7 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
     "run": ("remem.cli.run:run", "Run one class-incremental experiment."),
     "learn-policy": (
         "remem.cli.learn_policy:learn_policy",
-        "Learn how to share the memory, by REINFORCE on pseudo tasks.",
+        "Learn how to share the memory, by REINFORCE or another search on pseudo tasks.",
     ),
     "study": ("remem.cli.study:study", "Run a grid: methods x policies x phases x seeds, and any other setting."),
     "resume": ("remem.cli.resume:resume", "Continue an interrupted run, policy learning or study."),
@@ -87,6 +88,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 done, 2 the input is wrong (one line says what), 1 anything else."""
+    limit_spinning()  # for this process and its workers; commands import torch later
     if is_follower():
         exit_on_interrupt()
     try:

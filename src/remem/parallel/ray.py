@@ -21,6 +21,7 @@ from remem.errors import InputError
 from remem.parallel.backend import Messages, encode_job
 from remem.parallel.jobs import Job
 from remem.parallel.worker import serve
+from remem.threads import limit_spinning
 
 POLL_SECONDS = 10.0  # that an actor waits for a message before it returns none
 CONNECT_SECONDS = 5.0  # within which a cluster must accept a connection
@@ -194,6 +195,7 @@ class Actor:
     """The worker side: a thread runs the jobs while others fetch its messages."""
 
     def __init__(self) -> None:
+        limit_spinning()  # on this machine, which may not be the command's
         self._jobs: SimpleQueue[str] = SimpleQueue()
         self._messages: SimpleQueue[str] = SimpleQueue()
         Thread(target=self._work, daemon=True).start()

@@ -14,12 +14,14 @@ from threading import Thread
 from remem.errors import InputError
 from remem.parallel.backend import Message
 from remem.parallel.jobs import find_handler
+from remem.threads import limit_spinning
 
 Send = Callable[[Message], None]
 
 
 def main() -> None:
     """Runs as a process: jobs on standard input, messages on standard output, until the parent closes the pipe."""
+    limit_spinning()  # the parent may be a program that did not; torch is imported with the first job
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keeps what libraries print out of the messages
