@@ -44,6 +44,7 @@ STUDIES = [name.removeprefix("studies/") for name in shipped_configs() if name.s
 UNREPORTED = "digits-policies"  # an example of a study, without a table
 UNFINISHED = ("cifar100-shares",)  # still running
 FIDELITY = sorted(RESULTS.glob("fidelity-*.json"))
+SEARCHES = sorted(RESULTS.glob("search-*.json"))
 COMPARED = plan_study(REMAKE.shipped("studies/cifar100-methods")).settings.methods or ()
 NEEDS_DATA = (
     pytest.mark.realdata,
@@ -273,6 +274,12 @@ def test_the_documentation_prints_how_well_cheap_rewards_order_paths(path: Path)
     assert len(found["paths"]) >= 30
     assert all(len(rewards) == len(found["paths"]) for rewards in found["rewards"].values())
     assert script("fidelity").summary(found) in page("docs/reports/policy-learning.md")
+
+
+@pytest.mark.parametrize("path", SEARCHES, ids=lambda path: path.stem)
+def test_the_documentation_prints_how_searches_compare(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert script("search").summary(found) in page("docs/reports/policy-learning.md")
 
 
 @pytest.mark.parametrize("name", [*COMPARED, TABLES.NO_REPLAY])
