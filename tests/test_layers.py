@@ -40,6 +40,7 @@ HOMES = {  # the only places, packages or files, that may import these
     "plotly": {"report"},
     "gymnasium": {"rl/env.py", "__init__.py"},
     "ray": {"parallel/ray.py"},
+    "optuna": {"rl/search.py"},
     "typer": {"cli"},
     "rich": {"cli"},
     "safetensors": {"storage", "policies"},
@@ -48,7 +49,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "storage": ("atomic", "event_log jsonfile tensorfile", "workdir"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "memory": ("budget store", "allocation", "allocator"),
-    "policies": ("policy static fixed rmm agent", "learned", "files", "table"),
+    "policies": ("policy static fixed path rmm agent", "learned", "files", "table"),
     "runs": (
         "events heap devices renamed trees",  # settings as trees, devices
         "presets migrations results",  # files
@@ -62,8 +63,11 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "settings events",
         "config paths reinforce",
         "provenance snapshot_cache pooled_training",
-        "prefix_tree",
-        "pseudo_tasks reward_log oracles trainer",
+        "batched.heads",
+        "batched.training",
+        "batched.runs",
+        "batched.nodes prefix_tree",
+        "pseudo_tasks reward_log oracles trainer search",
         "learn jobs env",
     ),
     "studies": ("events learned_policies", "grid", "run summary"),
