@@ -3,7 +3,19 @@
 import argparse
 from collections.abc import Callable
 
-from benchmarks import accuracy, decoding, herding, pictures, plain_phase, step, table, tried, whole_runs, workers
+from benchmarks import (
+    accuracy,
+    decoding,
+    herding,
+    pictures,
+    plain_phase,
+    policy_learning,
+    step,
+    table,
+    tried,
+    whole_runs,
+    workers,
+)
 from benchmarks.table import Row
 from remem.runs.devices import limit_threads
 from remem.runs.heap import keep_freed_memory
@@ -15,11 +27,12 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "step": step.rows,
     "phases": plain_phase.rows,
     "runs": whole_runs.rows,
+    "learning": policy_learning.rows,
     "accuracy": accuracy.rows,
     "tried": tried.rows,
     "workers": workers.rows,
 }
-SLOW = ("phases", "accuracy", "tried", "workers")  # minutes each: only when they are named
+SLOW = ("phases", "learning", "accuracy", "tried", "workers")  # minutes each: only when they are named
 
 
 def main() -> None:
