@@ -170,7 +170,7 @@ def compare_run(name: str, results: Path, out: Path) -> str:
 def facts_of(path: Path) -> Json:
     """Reads the fields of a result or of a policy. The weights beside a policy are a digest of their bytes."""
     facts, weights = read_json(path, "result of a run or facts of a policy", format=1), path.with_name(WEIGHTS)
-    if path.name == "policy.json":  # settings that did not exist when it was learned have their defaults
+    if "learn" in facts.get("settings", {}):  # settings that did not exist when it was learned have their defaults
         facts["settings"]["learn"] = read_learn_settings(facts["settings"]["learn"]).model_dump(mode="json")
     return facts | ({WEIGHTS: hashlib.sha256(weights.read_bytes()).hexdigest()} if weights.exists() else {})
 

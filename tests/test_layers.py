@@ -63,7 +63,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "settings events",
         "config paths reinforce",
         "provenance snapshot_cache pooled_training",
-        "batched.heads",
+        "batched batched.heads",
         "batched.training",
         "batched.runs",
         "batched.nodes prefix_tree",
