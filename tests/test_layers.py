@@ -51,10 +51,10 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "memory": ("budget store", "allocation", "allocator"),
     "policies": ("policy static fixed path rmm agent", "learned", "files", "table"),
     "runs": (
-        "events heap devices renamed trees",  # settings as trees, devices
+        "events heap devices renamed trees cost timing",  # settings as trees, devices
         "presets migrations results",  # files
         "config",
-        "prepared model",
+        "prepared model trials",
         "build dry_run phase0_cache predict_inputs",  # from settings to objects
         "run estimate",
         "jobs",
@@ -68,9 +68,9 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "batched.runs",
         "batched.nodes prefix_tree",
         "pseudo_tasks reward_log oracles trainer search",
-        "learn jobs env",
+        "learn jobs env cost",
     ),
-    "studies": ("events learned_policies", "grid", "run summary"),
+    "studies": ("events learned_policies", "grid", "run summary cost"),
 }
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400

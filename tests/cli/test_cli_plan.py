@@ -8,8 +8,11 @@ import pytest
 
 from cli.conftest import TINY, Command
 from remem.cli.plan import old_quotas, size
+from remem.runs.cost import Machine
 from remem.runs.dry_run import OldQuotas, PlannedPhase
+from remem.runs.estimate import Trial
 
+TRIAL = Trial({"main": 0.01}, {"main": 0.02}, 0.001, 1, 1, 1, 1, 8)
 FLAGS = (*TINY, "--budget", 30, "--exemplars", 10, "--policy", "fixed-0.6")
 
 
@@ -27,7 +30,9 @@ def test_the_plan_agrees_with_the_run(remem: Command, vectors: str, tmp_path: Pa
         cells = [phase["phase"], phase["classes_seen"], arriving, budget, share, phase["held_old"], phase["held_new"]]
         assert row[:-1] == [str(cell) for cell in cells]
         assert re.fullmatch(r"\d+:\d\d", row[-1])
-    assert re.search(r"^time     about \d+:\d\d on cpu, ", said.out, re.MULTILINE)
+    assert re.search(
+        r"^time     [0-9.]+( to [0-9.]+)? (s|min) on cpu, estimated from a few batches$", said.out, re.MULTILINE
+    )
     assert "memory   at most 720 bytes of samples held in phases 1 to 2" in said.out  # 30 vectors of 6 floats
     assert "peak about 48" in said.out
     assert not (tmp_path / "result.json").exists()
@@ -54,10 +59,28 @@ def test_json(remem: Command, vectors: str, tmp_path: Path) -> None:
     for planned, phase in zip(tree["phases"], result["phases"], strict=True):
         for key in ("phase", "classes_seen", "budget", "action", "held_old", "held_new"):
             assert planned[key] == phase[key]
-    assert tree["seconds"] == pytest.approx(sum(phase["seconds"] for phase in tree["phases"]))
+    for name in ("seconds", "seconds_low", "seconds_high"):
+        assert tree[name] == pytest.approx(sum(phase[name] for phase in tree["phases"]))
+    for part in (tree, *tree["phases"]):
+        assert part["seconds_low"] <= 0.8 * part["seconds"] * 1.001
+        assert part["seconds_high"] >= 1.3 * part["seconds"] * 0.999
     assert tree["bytes"]["held"] == 720
     parts = {name: count for name, count in tree["bytes"].items() if name not in ("held", "peak")}
     assert tree["bytes"]["peak"] == sum(parts.values())
+
+
+@pytest.mark.parametrize(("load", "seconds", "busy"), [(0.0, "8 to 13 s", 0), (1.9, "8 to 19 s", 1)])
+def test_a_busy_machine_is_named(
+    remem: Command, vectors: str, monkeypatch: pytest.MonkeyPatch, load: float, seconds: str, busy: int
+) -> None:
+    """10 seconds in all on one of two cores, 0.8 to 1.3 times; with a load of 1.9, 1.45 times as long."""
+    monkeypatch.setattr("remem.runs.estimate.try_out", lambda *given: TRIAL)
+    monkeypatch.setattr("remem.runs.estimate.estimate_seconds", lambda *given: [4.0, 3.0, 3.0])
+    monkeypatch.setattr("remem.runs.cost.machine_now", lambda: Machine(2, load))
+    lines = remem("plan", "--dataset", vectors, *FLAGS).out.splitlines()
+    assert f"time     {seconds} on cpu, estimated from a few batches" in lines
+    line = "busy     other programs use about 1.9 of 2 cores: it will take longer than on a quiet machine"
+    assert lines.count(line) == busy
 
 
 @pytest.mark.parametrize(

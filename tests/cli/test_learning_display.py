@@ -43,6 +43,19 @@ def test_a_pipe_gets_one_line_per_epoch_and_one_a_minute() -> None:
     ]
 
 
+def test_the_time_of_the_announcement_does_not_count() -> None:
+    """In it the cost is estimated."""
+    now = [0.0]
+
+    def announce(started: LearningStarted) -> None:
+        now[0] += 3
+
+    display = LearningLines(Console(file=io.StringIO()), announce, now=lambda: now[0])
+    display.emit(STARTED)
+    now[0] += 2
+    assert display.times == "0:02 so far"
+
+
 def test_a_terminal_gets_a_bar() -> None:
     file = io.StringIO()
     console = Console(file=file, width=140, force_terminal=True, color_system=None)

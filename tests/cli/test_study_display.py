@@ -49,6 +49,19 @@ def learning(name: str, share: float) -> list[LearningProgress]:
     return [LearningProgress(name, event) for event in (started, nodes)]
 
 
+def test_the_time_of_the_announcement_does_not_count() -> None:
+    """In it the cost is estimated."""
+    clock = Clock()
+
+    def announce(started: StudyStarted) -> None:
+        clock.seconds += 3
+
+    display = StudyLines(Console(file=io.StringIO()), announce, now=clock)
+    display.emit(RUNS_ONLY)
+    clock.seconds += 2
+    assert display.times == "0:02 so far"
+
+
 def test_the_time_that_is_left_counts_the_whole_study() -> None:
     clock = Clock()
     display = StudyDisplay(clock)

@@ -1,18 +1,23 @@
 """dry_run.py and estimate.py: a plan equals a real run; times and bytes are worked out by hand."""
 
-from dataclasses import dataclass, replace
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from factories import NO_REPLAY, blobs, opened, pictures, play, ready
 from remem.action import Action, State
 from remem.data.arrays import from_arrays
 from remem.methods.table import METHODS
 from remem.runs.dry_run import Plan, plan, plan_entry
-from remem.runs.estimate import PROGRAM_BYTES, Trial, estimate_bytes, estimate_seconds, try_out
+from remem.runs.estimate import PROGRAM_BYTES, Trial, estimate_bytes, estimate_left, estimate_seconds, try_out
+from remem.runs.events import RunStarted
 from remem.runs.prepared import Prepared
+from remem.runs.timing import LEAST_SPREAD, Clock
 
 
 @dataclass(frozen=True)
@@ -265,6 +270,93 @@ def test_trial_does_not_change_results() -> None:
     try_out(prepared, plan(prepared), seconds=0.05)
     after = play(opened(prepared), prepared)
     assert [r.predictions.cnn.tolist() for r in before] == [r.predictions.cnn.tolist() for r in after]
+
+
+@dataclass
+class Ticks:
+    """A clock that goes on by the same steps whenever it is read, so that nothing depends on a real one."""
+
+    stretch: float
+    work: float = 0.0
+    wall: float = 0.0
+    threads: set[int] = field(default_factory=set)  # whenever it was read
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self._work, self._wall)
+
+    def _work(self) -> float:
+        self.threads.add(torch.get_num_threads())
+        self.work += 0.001
+        return self.work
+
+    def _wall(self) -> float:
+        self.wall += 0.001 * self.stretch
+        return self.wall
+
+
+def timed(ticks: Ticks, **train: int) -> Trial:
+    prepared = ready(pictures(), {"train": train})
+    return try_out(prepared, plan(prepared), seconds=0.05, clock=ticks.clock)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For the tests after it."""
+    yield
+    torch.set_num_threads(1)
+
+
+def test_times_are_cpu_times_and_the_clock_shows_the_load() -> None:
+    """Equal ticks: every repeat takes equally long, whatever the machine does."""
+    quiet, busy = timed(Ticks(1.0)), timed(Ticks(3.0))
+    assert (quiet.stretch, busy.stretch) == pytest.approx((1.0, 3.0))
+    assert quiet.spread == busy.spread == LEAST_SPREAD
+    assert busy.first == pytest.approx(quiet.first)
+    assert busy.later == pytest.approx(quiet.later)
+    assert busy.describe == pytest.approx(quiet.describe)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_several_threads_are_measured_on_a_quiet_machine_alone() -> None:
+    """On these clocks two threads take as many seconds as one, so each of them takes half."""
+    quiet, busy = Ticks(1.0), Ticks(3.0)
+    one, two = timed(Ticks(1.0)), timed(quiet, threads=2)
+    assert two.first["main"] == pytest.approx(one.first["main"] / 2)
+    assert two.spread == pytest.approx((0.8, 1.3 * 2))  # the clock shows no gain
+    assert quiet.threads == {1, 2}
+    assumed = timed(busy, threads=2)
+    assert assumed.first["main"] == pytest.approx(one.first["main"] / 2**0.5)
+    assert assumed.spread == pytest.approx((0.8 * 2**0.5 / 2, 1.3 * 2**0.5 * 2))
+    assert busy.threads == {1}
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_trial_that_fails_leaves_the_threads_as_the_run_wants_them() -> None:
+    prepared = ready(pictures(), {"train": {"threads": 2}})
+    with pytest.raises(ZeroDivisionError):
+        try_out(prepared, plan(prepared), clock=Clock(lambda: 1 / 0))
+    assert torch.get_num_threads() == 2
+
+
+def test_a_trial_takes_no_random_numbers_from_anyone() -> None:
+    def states() -> tuple[Any, ...]:
+        return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # type: ignore[index]  # noqa: NPY002
+
+    before = states()
+    timed(Ticks(1.0))
+    assert states() == before
+
+
+def test_work_that_is_left_by_hand() -> None:
+    """40 samples in phase 0 and, at most, 40 in the others; 10 epochs, 6 later, 4 of fine-tuning."""
+    epochs = {"epochs": 10, "epochs_later": 6}
+    started = RunStarted.of(ready(blobs(), {"train": epochs, "finetune": {"epochs": 4}}))
+    later = 40 * (6 * 0.02 + 6 * 0.5 + 4 * 0.03 + 2 * 0.001)
+    assert estimate_left(started, TRIAL) == pytest.approx(40 * (10 * 0.01 + 2 * 0.001) + 2 * later)
+    assert estimate_left(replace(started, done=2), TRIAL) == pytest.approx(later)
+    assert estimate_left(replace(started, done=3), TRIAL) == 0
 
 
 @pytest.mark.parametrize("tenths", [2, 3, 4, 5])

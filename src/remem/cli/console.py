@@ -22,6 +22,22 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def span(low: float, high: float) -> str:
+    """Seconds from low to high, in one unit: (360, 660) -> '6 to 11 min'."""
+    unit, size = ("s", 1) if high < 100 else ("min", 60) if high < 6000 else ("h", 3600)
+    return f"{numbers(low / size, high / size)} {unit}"
+
+
+def numbers(low: float, high: float) -> str:
+    """(0.521, 11.4) -> '0.52 to 11'; one number if both are shown alike."""
+    first, last = map(_short, (low, high))
+    return last if first == last else f"{first} to {last}"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 9.95 else f"{max(0.01, number):.2g}"
+
+
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from remem.cli import folders
-from remem.cli.console import percent, say
+from remem.cli.console import percent, say, span
+from remem.cli.costs import WorkerCount, busy_lines, times, unknown
 from remem.cli.flags import SettingSources, takes_settings
 from remem.cli.options import COMMON, LEARNING, SCENARIO, TRAINING, Out, Quiet, Ray, Workers
 
@@ -59,6 +60,9 @@ def learn(config: "LearnConfig", out: Path, *, workers: int | None, ray: str | N
 
         def announce(started: "LearningStarted") -> None:
             say(console, *describe(started, config, pool.about))
+            with console.status("measuring a few batches"):
+                lines = cost_lines(config, started.done, WorkerCount(workers, ray, pool.about))
+            say(console, *lines)
 
         with open_learning_display(console, announce, quiet=quiet) as display:
             policy = learn_in_folder(config, out, fan_out(display.emit), None if alone else pool)
@@ -86,6 +90,26 @@ def describe(started: "LearningStarted", config: "LearnConfig", workers: str) ->
     if started.done:
         lines.append(f"resumed  after epoch {started.done} of {started.epochs}")
     return lines
+
+
+def cost_lines(config: "LearnConfig", done: int, workers: WorkerCount) -> list[str]:
+    """The cost of what is left of a policy training, after `done` epochs."""
+    from remem.rl.cost import STARTING, LearningSizes, learning_cost
+    from remem.runs.cost import Range
+    from remem.runs.estimate import short_trials
+
+    threads = max(1, config.target.train.threads)  # 0 also means one here
+    trials, machine = short_trials(), workers.machine(threads)
+    try:
+        cost = learning_cost(LearningSizes(config), trials, machine, done=done, workers=workers.count)
+    except Exception as error:  # whatever it is, it must not stop the work itself
+        return [unknown(error)]
+    assert cost is not None, "two trials are fewer than the limit"
+    seconds = cost.learning + (Range() if workers.alone else STARTING)
+    line = f"cost     {span(seconds.low, seconds.high)} on {workers.about}"
+    if cost.target is not None:
+        line += f": {times(seconds, cost.target, 'target run')}"
+    return [line, *busy_lines(machine, workers.count * threads, trials.stretch)]
 
 
 def summary(policy: "Learned", out: Path) -> list[str]:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from remem.cli.console import clock, say
+from remem.cli.console import clock, say, span
+from remem.cli.costs import busy_lines
 from remem.cli.flags import SettingSources, takes_settings
 from remem.cli.options import COMMON, SCENARIO, TRAINING, option
 from remem.cli.run import describe
 
 if TYPE_CHECKING:
     from remem.report.tables import Table
+    from remem.runs.cost import Range
     from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
     from remem.runs.estimate import Bytes
     from remem.runs.prepared import Prepared
@@ -37,6 +39,7 @@ def plan(
     with note.status("reading the data"):
         from remem.runs.build import prepare
         from remem.runs.config import compose
+        from remem.runs.cost import machine_now
         from remem.runs.dry_run import plan as make_plan
         from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
 
@@ -45,17 +48,23 @@ def plan(
     with note.status("measuring a few batches"):
         trial = try_out(prepared, planned)
     seconds, bytes_ = estimate_seconds(prepared, planned, trial), estimate_bytes(prepared, planned, trial)
+    machine, needed = machine_now(), prepared.config.train.threads * prepared.config.train.devices
+    ranges = [trial.range(phase, machine, needed) for phase in seconds]
     if as_json:
-        print(json.dumps(_tree(prepared, planned, seconds, bytes_), indent=1))
+        print(json.dumps(_tree(prepared, planned, list(zip(seconds, ranges, strict=True)), bytes_), indent=1))
         return
     console = Console()
     if not quiet:
         say(console, *describe(prepared), "")
     say(console, phase_table(planned, seconds).text(), "", class_table(planned).text(), "")
-    say(console, *_notes(prepared, planned, seconds, bytes_))
+    whole = trial.range(sum(seconds), machine, needed)
+    time = f"time     {span(whole.low, whole.high)} on {prepared.config.train.device}, estimated from a few batches"
+    say(console, time, *busy_lines(machine, needed, trial.stretch), *_notes(prepared, planned, bytes_))
 
 
-def _tree(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], bytes_: "Bytes") -> dict[str, object]:
+def _tree(
+    prepared: "Prepared", planned: "Plan", times: "Sequence[tuple[float, Range]]", bytes_: "Bytes"
+) -> dict[str, object]:
     from dataclasses import asdict
 
     from remem.runs.dry_run import plan_entry
@@ -63,9 +72,17 @@ def _tree(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], bytes
     return {
         "config": prepared.config.public(),
         "oracle": prepared.policy.oracle or prepared.method.replay == "all",
-        "phases": [{**plan_entry(p), "seconds": s} for p, s in zip(planned.phases, seconds, strict=True)],
-        "seconds": sum(seconds),
+        "phases": [{**plan_entry(p), **_seconds([time])} for p, time in zip(planned.phases, times, strict=True)],
+        **_seconds(times),
         "bytes": {**asdict(bytes_), "peak": bytes_.peak},
+    }
+
+
+def _seconds(times: "Sequence[tuple[float, Range]]") -> dict[str, float]:
+    return {
+        "seconds": sum(seconds for seconds, _ in times),
+        "seconds_low": sum(span.low for _, span in times),
+        "seconds_high": sum(span.high for _, span in times),
     }
 
 
@@ -113,11 +130,11 @@ def _span(counts: Sequence[int]) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _notes(prepared: "Prepared", planned: "Plan", seconds: Sequence[float], bytes_: "Bytes") -> list[str]:
+def _notes(prepared: "Prepared", planned: "Plan", bytes_: "Bytes") -> list[str]:
     from remem.methods.method import Method
 
     config = prepared.config
-    lines = [f"time     about {_about(sum(seconds))} on {config.train.device}, estimated from a few batches"]
+    lines = []
     if config.train.devices > 1:
         lines.append(f"note     measured in one process; {config.train.devices} share the work")
     if type(prepared.method).refine is not Method.refine:

@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from remem.cli import folders
-from remem.cli.console import say
+from remem.cli.console import say, span
+from remem.cli.costs import WorkerCount, busy_lines, times, unknown
 from remem.cli.options import COMMON, DataRoot, Overrides, Quiet, Ray, Workers, folder, option
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def carry_out(planned: "Study", out: Path, *, workers: int | None, ray: str | No
 
         def announce(started: "StudyStarted") -> None:
             say(console, *describe(planned, started, pool.about))
+            with console.status("measuring a few batches"):
+                lines = cost_lines(planned, started, WorkerCount(workers, ray, pool.about))
+            say(console, *lines)
 
         with open_study_display(console, announce, quiet=quiet) as display:
             results = study_in_folder(planned, out, pool, fan_out(display.emit))
@@ -103,6 +107,30 @@ def describe(planned: "Study", started: "StudyStarted", workers: str) -> list[st
     if started.done:
         lines.append(f"reused   {started.done} runs that are complete")
     return [*lines, f"workers  {workers}"] if started.jobs else lines
+
+
+def cost_lines(study: "Study", started: "StudyStarted", workers: WorkerCount) -> list[str]:
+    """The cost of all that is left of a study."""
+    from remem.runs.estimate import short_trials
+    from remem.runs.trials import MOST
+    from remem.studies.cost import study_cost
+
+    threads = max(run.config.train.threads for run in study.runs)
+    trials, machine = short_trials(), workers.machine(threads)
+    try:
+        cost = study_cost(study, started, trials, machine, workers=workers.count)
+    except Exception as error:  # whatever it is, it must not stop the work itself
+        return [unknown(error)]
+    if cost is None:
+        return []
+    line = f"cost     {span(cost.study.low, cost.study.high)} on {workers.about}: {times(cost.study, cost.run, 'run')}"
+    lines = [line]
+    if cost.not_tried:
+        lines.append(
+            f"note     {cost.not_tried} of {len(started.jobs) + len(started.learnings)} runs and policies have other "
+            f"settings than the {MOST} that were tried out; they are counted like these"
+        )
+    return [*lines, *busy_lines(machine, workers.count * threads, trials.stretch)]
 
 
 def show_summary(console: Console, planned: "Study", results: "Mapping[str, RunResult]", out: Path) -> None:

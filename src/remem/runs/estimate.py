@@ -1,7 +1,6 @@
 """Estimates the time and memory of a run: trains a few batches and extrapolates."""
 
 import copy
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,21 +19,40 @@ from remem.methods.method import PhaseFacts
 from remem.methods.stage import Stage
 from remem.nets.network import Network
 from remem.runs.build import network_builder
+from remem.runs.cost import SQUEEZED, Machine, Range
 from remem.runs.devices import limit_threads, open_fabric
 from remem.runs.dry_run import Plan, PlannedPhase
+from remem.runs.dry_run import plan as plan_run
+from remem.runs.events import RunStarted
 from remem.runs.prepared import Prepared
+from remem.runs.timing import (
+    FEWEST,
+    LEAST_SPREAD,
+    Clock,
+    Gain,
+    Lap,
+    Laps,
+    Spread,
+    Stopwatch,
+    Timing,
+    assumed_gain,
+    gain_of,
+    repeat,
+    spread_of,
+    stretch_of,
+)
+from remem.runs.trials import Trials
 from remem.seeding import Streams
 from remem.types import Samples
 
 SHARES = {"first": 0.3, "later": 0.4, "balanced": 0.2, "describe": 0.1}  # of the time spent on measuring
-FEWEST, GROWTH, MOST_BATCHES = 2, 4, 8  # samples of the first trial, growth factor, limit in batches
 TINY_LR = 1e-9  # no network diverges at this learning rate
 PROGRAM_BYTES = 480_000_000  # Python, torch and other imports, measured on a run of digits
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Measurements on a few batches. Times are in seconds per sample and epoch, by stage."""
+    """Measurements on a few batches. Times are in seconds per sample and epoch on a quiet machine, by stage."""
 
     first: Mapping[str, float]  # phase 0
     later: Mapping[str, float]  # phases 1..N, including balanced fine-tuning
@@ -44,6 +62,13 @@ class Trial:
     training_bytes: int  # gradients and optimiser state
     batch_bytes: int  # kept by one batch for the backward pass
     width: int  # of a feature vector
+    spread: Spread = LEAST_SPREAD  # of the times
+    stretch: float = 1.0  # how many times as long the same work took under the load of the machine
+
+    def range(self, seconds: float, machine: Machine, needed: float) -> Range:
+        """From a quiet machine to the present load, for work on so many cores."""
+        slow = self.spread.high * max(self.stretch, machine.crowding(needed))
+        return Range(self.spread.low * seconds, slow * seconds)
 
 
 @dataclass(frozen=True)
@@ -76,6 +101,21 @@ def estimate_seconds(prepared: Prepared, plan: Plan, trial: Trial) -> list[float
             total += pace * epochs * (_balanced_samples(planned) if balanced else planned.held)
         seconds.append(total + trial.describe * _described_samples(prepared, plan, planned, trial.width))
     return seconds
+
+
+def estimate_left(run: RunStarted, trial: Trial) -> float:
+    """Estimates the seconds of the phases of a run that are left, from its sizes alone.
+
+    It counts the most samples that a phase can hold. Every sample is evaluated or ranked about twice.
+    """
+    total = 0.0
+    for index in range(run.done, len(run.phases)):
+        per_sample = 2 * trial.describe
+        for stage, pace in (trial.later if index else trial.first).items():
+            epochs = run.epochs_later if index else run.epochs
+            per_sample += pace * (run.balanced_epochs if stage == "balanced" else epochs)
+        total += per_sample * run.phases[index].samples
+    return total
 
 
 def _described_samples(prepared: Prepared, plan: Plan, planned: PlannedPhase, width: int) -> int:
@@ -114,10 +154,24 @@ def estimate_bytes(prepared: Prepared, plan: Plan, trial: Trial) -> Bytes:
     )
 
 
-def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
-    """Trains the real network on a few batches of phases 0 and 1, in one process, and discards it."""
-    limit_threads(prepared.config.train.threads)
-    bench = Bench(prepared, plan)
+def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0, clock: Clock | None = None) -> Trial:
+    """Trains the real network on a few batches of phases 0 and 1, in one process, and discards it.
+
+    It measures on one thread, because threads that wait for each other use CPU time, too. What several threads gain is
+    measured once, on a quiet machine.
+    """
+    train = prepared.config.train
+    on_cpu = train.device == "cpu"
+    if clock is None:
+        clock = Clock() if on_cpu else Clock(work=time.perf_counter)
+    try:
+        limit_threads(1 if on_cpu else train.threads)
+        return _measure(Bench(prepared, plan, clock), prepared, seconds)
+    finally:
+        limit_threads(train.threads)  # results depend on it
+
+
+def _measure(bench: "Bench", prepared: Prepared, seconds: float) -> Trial:
     first = later = bench.paces(None, seconds * SHARES["first"])
     teacher = None
     if not prepared.method.restarts:
@@ -125,29 +179,40 @@ def try_out(prepared: Prepared, plan: Plan, seconds: float = 2.0) -> Trial:
         later = bench.paces(teacher, seconds * SHARES["later"])
         if prepared.method.replay == "budget" and prepared.config.finetune.epochs:
             later |= bench.paces(teacher, seconds * SHARES["balanced"], balanced=True)
-    pace = bench.describing(seconds * SHARES["describe"])
+    describe = bench.describing(seconds * SHARES["describe"])
+    spread, stretch = spread_of(bench.timings), stretch_of(bench.timings)
+    gain = bench.gain(teacher, busy=stretch > SQUEEZED)
     batch_bytes, training_bytes = bench.batch_bytes(teacher), bench.training_bytes()
     model_bytes = bench.model_bytes()
     return Trial(
-        first=first,
-        later=later,
-        describe=pace,
+        first={stage: pace / gain.quiet for stage, pace in first.items()},
+        later={stage: pace / gain.quiet for stage, pace in later.items()},
+        describe=describe / gain.quiet,
         model_bytes=model_bytes,
         teacher_bytes=model_bytes if teacher is not None and prepared.method.asks_teacher else 0,
         training_bytes=training_bytes,
         batch_bytes=batch_bytes,
         width=bench.width,
+        spread=Spread(spread.low * gain.quiet / gain.best, spread.high * max(1.0, gain.quiet / gain.now)),
+        stretch=stretch,
     )
+
+
+def short_trials(seconds: float = 0.8) -> Trials:
+    """Trials that take a second or two each."""
+    return Trials(lambda prepared: try_out(prepared, plan_run(prepared), seconds))
 
 
 class Bench:
     """The real network and the run's own training samples, for measurements."""
 
-    def __init__(self, prepared: Prepared, plan: Plan) -> None:
+    def __init__(self, prepared: Prepared, plan: Plan, clock: Clock) -> None:
         config, scenario = prepared.config, prepared.scenario
         self._prepared, self._plan, self._reader = prepared, plan, scenario.bank
         self._train = config.train.model_copy(update={"devices": 1, "strategy": "single"})
-        self._events: list[EpochEnded] = []
+        self._clock, self._watch = clock, Stopwatch(clock)
+        self._laps: dict[str, Lap] = {}
+        self.timings: list[Timing] = []
         augment = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
         fabric = open_fabric(self._train)
         self._context = TrainContext(self._train, augment, fabric, Streams(config.seed, "trial"), self._note)
@@ -171,49 +236,54 @@ class Bench:
 
     def paces(self, teacher: Network | None, seconds: float, *, balanced: bool = False) -> dict[str, float]:
         """Measures seconds per sample and epoch, for every stage of a phase or for its balanced fine-tuning."""
-
-        def train(count: int) -> None:
-            self._events.clear()
-            for stage in self._stages(count, balanced=balanced):
-                run_stage(stage, self._network, self._reader, self._context, phase=self._phase, teacher=teacher)
-
-        self._tried = self._grown(train, seconds)
-        return {event.stage: event.seconds / event.samples for event in self._events}
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, EpochEnded):
-            self._events.append(event)
+        timing = self._timed(lambda count: self._train_on(count, teacher, balanced=balanced), seconds)
+        self._tried = timing.count
+        return timing.paces()
 
     def describing(self, seconds: float) -> float:
         """Measures seconds per sample of a forward pass in evaluation mode."""
-        took = math.inf
 
-        def attempt(count: int) -> None:
-            nonlocal took
-            started = time.perf_counter()
+        def attempt(count: int) -> dict[str, Lap]:
             samples = self._samples(count)
+            self._watch.lap()
             describe(self._network, self._reader, samples, plan=self._context.plan, fabric=self._context.fabric)
-            took = (time.perf_counter() - started) / count
+            return {"describe": self._watch.lap()}
 
-        self._grown(attempt, seconds)
-        return took
+        return self._timed(attempt, seconds).paces()["describe"]
 
-    def _grown(self, attempt: Callable[[int], None], seconds: float) -> int:
-        """Repeats the attempt with more and more samples while time allows. Returns the last number of samples."""
-        began, count = time.perf_counter(), FEWEST
-        attempt(count)  # warm-up
-        while True:
-            started = time.perf_counter()
-            attempt(count)
-            took = time.perf_counter() - started
-            if started + (1 + GROWTH) * took - began > seconds or count >= MOST_BATCHES * self._batch:
-                return count
-            count = self._whole(GROWTH * count)
+    def gain(self, teacher: Network | None, *, busy: bool) -> Gain:
+        """Measures what the run's threads gain over one, on one batch."""
+        train = self._train
+        if train.threads == 1 or train.device != "cpu":
+            return Gain()
+        if busy:
+            return assumed_gain(train.threads)
+        count = min(self._tried, self._batch)
 
-    def _whole(self, count: int) -> int:
-        """Rounds down to whole batches, if there is at least one: a smaller last batch would distort the average."""
-        batches = min(count // self._batch, MOST_BATCHES)
-        return batches * self._batch if batches else count
+        def time_on(threads: int) -> Lap:
+            limit_threads(threads)
+            self._train_on(FEWEST, teacher)  # starts the threads
+            laps = self._train_on(count, teacher).values()
+            return Lap(sum(lap.work for lap in laps), sum(lap.wall for lap in laps))
+
+        return gain_of(time_on(1), time_on(train.threads), train.threads)
+
+    def _timed(self, attempt: Callable[[int], Laps], seconds: float) -> Timing:
+        timing = repeat(attempt, self._batch, seconds, self._clock)
+        self.timings.append(timing)
+        return timing
+
+    def _train_on(self, count: int, teacher: Network | None, *, balanced: bool = False) -> dict[str, Lap]:
+        """Trains one epoch of every stage and returns their times."""
+        self._laps.clear()
+        for stage in self._stages(count, balanced=balanced):
+            self._watch.lap()
+            run_stage(stage, self._network, self._reader, self._context, phase=self._phase, teacher=teacher)
+        return dict(self._laps)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, EpochEnded):
+            self._laps[event.stage] = self._watch.lap()
 
     @property
     def _batch(self) -> int:

@@ -38,6 +38,8 @@ class LearningDisplay(Display):
         if isinstance(event, PolicyUpdated):
             self.latest = event
         self.show(event)
+        if isinstance(event, LearningStarted):
+            self._start_time = self._now()  # without the time in which its cost was estimated
 
     def show(self, event: Event) -> None:
         """Called after the event has been taken."""

@@ -48,6 +48,8 @@ class StudyDisplay(Display):
         elif isinstance(event, JobEnded):
             self._end(event.name)
         self.show(event)
+        if isinstance(event, StudyStarted):
+            self._start_time = self._now()  # without the time in which its cost was estimated
 
     def show(self, event: Event) -> None:
         """Called after the event has been taken."""
