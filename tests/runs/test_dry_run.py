@@ -350,10 +350,10 @@ def test_a_trial_takes_no_random_numbers_from_anyone() -> None:
 
 
 def test_work_that_is_left_by_hand() -> None:
-    """40 samples in phase 0 and, at most, 40 in the others; 10 epochs, 6 later, 4 of fine-tuning."""
+    """40 samples in phase 0 and, at most, 40 in the others, half of them balanced; 10 epochs, 6 later, 4 of tuning."""
     epochs = {"epochs": 10, "epochs_later": 6}
     started = RunStarted.of(ready(blobs(), {"train": epochs, "finetune": {"epochs": 4}}))
-    later = 40 * (6 * 0.02 + 6 * 0.5 + 4 * 0.03 + 2 * 0.001)
+    later = 40 * (6 * 0.02 + 2 * 0.001) + 20 * (6 * 0.5 + 4 * 0.03)
     assert estimate_left(started, TRIAL) == pytest.approx(40 * (10 * 0.01 + 2 * 0.001) + 2 * later)
     assert estimate_left(replace(started, done=2), TRIAL) == pytest.approx(later)
     assert estimate_left(replace(started, done=3), TRIAL) == 0

@@ -54,20 +54,27 @@ def test_attempts_grow_up_to_the_limit_and_are_repeated() -> None:
 
 
 def test_attempts_stop_growing_when_two_more_would_take_too_long() -> None:
+    """0.1 s for each sample: 1.2 s until 8 samples are done. Two with 32 samples would take 6.4 s more."""
     work = FakeWork(0.0, 0.1)
-    repeat(work.attempt, 1000, 2.2, work.clock)
-    # 0.4 s for the first two; two attempts with 8 samples are 1.6 s more, two with 32 would be 6.4 s. The second one
-    # with 8 samples ends at 2.0 s, and a third one would end later than 2.2 s.
-    assert work.counts == [2, 2, 8, 8]
+    repeat(work.attempt, 1000, 7.5, work.clock)
+    assert work.counts == [2, 2, 8, 8, 8, 8, 8]  # five repeats; a sixth would be too many
     work = FakeWork(0.0, 0.1)
-    repeat(work.attempt, 1000, 1.9, work.clock)
-    assert work.counts == [2, 2, 2, 2, 2, 2]  # five repeats, and 0.2 s of warm-up
+    repeat(work.attempt, 1000, 7.7, work.clock)
+    assert work.counts == [2, 2, 8, 32, 32]
+
+
+def test_what_is_fixed_does_not_grow() -> None:
+    """1 s for each attempt: the fourth size is due after 4 s, and two of them end at 6 s."""
+    for seconds, counts in ((5.9, [2, 2, 8, 32, 32]), (6.1, [2, 2, 8, 32, 128, 128])):
+        work = FakeWork(1.0, 0.0)
+        repeat(work.attempt, 1000, seconds, work.clock)
+        assert work.counts == counts
 
 
 def test_what_takes_too_long_is_still_repeated() -> None:
     work = FakeWork(10.0, 0.0)
     assert len(repeat(work.attempt, 1000, 1.0, work.clock).repeats) == 2
-    assert work.counts == [FEWEST] * 3
+    assert work.counts == [FEWEST] * 3  # not even a second size
 
 
 @pytest.mark.parametrize("stretch", [1.0, PATIENCE - 0.01])
@@ -105,8 +112,8 @@ def test_a_batch_is_extrapolated_from_two_attempts() -> None:
 def test_noise_does_not_make_a_batch_free_or_dearer_than_its_parts() -> None:
     [cheap], [dear] = laps(0.001), laps(0.7)
     assert Timing(16, 160, laps(0.8), (4, cheap)).paces()["main"] == pytest.approx(0.05)  # 0.8 / 16
-    # At least half of 0.05 for each sample, and so at most 0.4 s for a step.
-    assert Timing(16, 160, laps(0.8), (4, dear)).paces()["main"] == pytest.approx(0.025 + 0.4 / 160)
+    # At least a quarter of 0.05 for each sample, and so at most 0.6 s for a step.
+    assert Timing(16, 160, laps(0.8), (4, dear)).paces()["main"] == pytest.approx(0.0125 + 0.6 / 160)
 
 
 def test_every_stage_has_its_own_pace() -> None:

@@ -31,22 +31,22 @@ def test_samples_that_are_left() -> None:
 
 
 def test_jobs_by_hand() -> None:
-    """Phase 0: 100 x 4 x 0.01 s. Phase 1: 50 x (2 x 0.02 + 0.03)."""
+    """Phase 0: 100 x 4 x 0.01 s. Phase 1: 50 x 2 x 0.02 s, and half of the 50, balanced, x 0.03 s."""
     jobs = {"a": RUN, "b": replace(RUN, done=1)}
     trials: dict[str, Trial | None] = dict.fromkeys(jobs, TRIAL)
     found = job_ranges(jobs, trials, QUIET, needed=1)
     assert {name: (cost.low, cost.high) for name, cost in found.items()} == {
-        "a": pytest.approx((3.75, 15.0)),
-        "b": pytest.approx((1.75, 7.0)),
+        "a": pytest.approx((3.375, 13.5)),
+        "b": pytest.approx((1.375, 5.5)),
     }
     busy = job_ranges(jobs, trials, Machine(4, 6.0), needed=2)  # 8 cores are wanted, twice as many as there are
-    assert busy["b"].high == pytest.approx(14.0)
+    assert busy["b"].high == pytest.approx(11.0)
 
 
 def test_jobs_without_a_trial_are_scaled() -> None:
-    """550 samples take 3.75 to 15 s, so 150 take 3 / 11 of that."""
+    """550 samples take 3.375 to 13.5 s, so 150 take 3 / 11 of that."""
     found = job_ranges({"a": RUN, "b": replace(RUN, done=1)}, {"a": TRIAL, "b": None}, QUIET, needed=1)
-    assert (found["b"].low, found["b"].high) == pytest.approx((3.75 * 3 / 11, 15.0 * 3 / 11))
+    assert (found["b"].low, found["b"].high) == pytest.approx((3.375 * 3 / 11, 13.5 * 3 / 11))
 
 
 def test_side_by_side() -> None:

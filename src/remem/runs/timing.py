@@ -64,8 +64,8 @@ class Timing:
             return whole / self.count
         fewer, laps = self.smaller
         each = (whole - laps[stage].work) / (self.count - fewer)
-        # Noise must not turn all of it into one or the other. What is slow has little that is fixed.
-        each = min(max(each, whole / self.count / 2), whole / self.count)
+        # Noise must not turn all of it into one or the other.
+        each = min(max(each, whole / self.count / GROWTH), whole / self.count)
         return each + (whole - each * self.count) / self.batch
 
 
@@ -78,14 +78,18 @@ def repeat(attempt: Callable[[int], Laps], batch: int, seconds: float, clock: Cl
         return max(now.work - began.work, (now.wall - began.wall) / PATIENCE)
 
     attempt(FEWEST)  # warm-up
-    count, smaller = FEWEST, None
+    count, took, smaller = FEWEST, 0.0, None
     while True:
-        before = spent()
+        before, shorter = spent(), took
         laps = attempt(count)
         took = spent() - before
-        if count >= MOST_BATCHES * batch or spent() + LEAST_REPEATS * GROWTH * took > seconds:
+        larger = _whole(GROWTH * count, batch)
+        # A step takes a fixed time and a time for each sample. Two attempts tell them apart, so a second one is due.
+        each = 0.0 if smaller is None else max(0.0, (took - shorter) / (count - smaller[0]))
+        next_ones = 0.0 if smaller is None else LEAST_REPEATS * (took + each * (larger - count))
+        if count >= MOST_BATCHES * batch or spent() + next_ones > seconds:
             break
-        smaller, count = (count, laps), _whole(GROWTH * count, batch)
+        smaller, count = (count, laps), larger
     repeats = [laps]
     while len(repeats) < LEAST_REPEATS or (len(repeats) < MOST_REPEATS and spent() + took <= seconds):
         repeats.append(attempt(count))
