@@ -12,7 +12,7 @@ SOURCE = Path(remem.__file__).parent
 
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
-STORED = FOUNDATION | {"storage"}
+STORED = FOUNDATION | {"storage", "codecs"}
 LEARNING = STORED | SIBLINGS | {"methods"}
 RUNNING = LEARNING | {"episode", "parallel", "conf", "runs"}
 STUDYING = RUNNING | {"rl", "studies"}
@@ -20,6 +20,7 @@ TABLE: dict[str, set[str]] = {  # package or module -> what it may import beside
     "remem": FOUNDATION,  # the package itself: everything else is imported on first use
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "storage": FOUNDATION,
+    "codecs": FOUNDATION,
     "parallel": FOUNDATION,
     **dict.fromkeys(SIBLINGS, STORED),
     "methods": LEARNING,
@@ -33,7 +34,7 @@ TABLE: dict[str, set[str]] = {  # package or module -> what it may import beside
     "cli": STUDYING | {"report", "api"},
     "__main__": {"cli"},
 }
-WITHOUT_TORCH = FOUNDATION | {"memory", "selection", "evaluation", "parallel", "studies"}
+WITHOUT_TORCH = FOUNDATION | {"codecs", "memory", "selection", "evaluation", "parallel", "studies"}
 HOMES = {  # the only places, packages or files, that may import these
     "lightning_fabric": {"methods", "runs", "rl"},
     "matplotlib": {"report", "data/glyphs.py"},
