@@ -73,3 +73,9 @@ class Int8(FixedSize):
     def unpack(self, codes: Codes, shape: Shape) -> Values:
         scale: NDArray[np.float32] = np.ascontiguousarray(codes[:, :4]).view("<f4").astype(np.float32)
         return np.ascontiguousarray(codes[:, 4:]).view(np.int8).astype(np.float32) * scale
+
+
+RAW = Raw("samples as they are: a byte per colour value, float32 vectors")
+FLOAT32 = Raw("vectors as they are, 4 bytes per number", images=False)
+FLOAT16 = Float16("vectors in half precision, 2 bytes per number")
+INT8 = Int8("vectors in one byte per number, and one scale per vector")

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remem.codecs.codec import Codes, FixedSize, Shape, is_image
+from remem.codecs.raw import RAW
+from remem.codecs.ycc import YCC420
 from remem.types import Values
 
 
@@ -64,3 +66,9 @@ def _stretched(values: NDArray[np.int32], factor: int, length: int, axis: int) -
     first, second = (values.take(np.clip(low + step, 0, last), axis=axis) for step in (0, 1))
     weights = weight.reshape([-1 if dimension == axis else 1 for dimension in range(values.ndim)]).astype(np.int32)
     return first * (2 * factor - weights) + second * weights
+
+
+HALF = Reduced("half the resolution, enlarged when read: 4 times less than raw", 2, RAW, 4)
+QUARTER = Reduced("a quarter of the resolution, enlarged when read: 16 times less", 4, RAW, 16)
+HALF_YCC420 = Reduced("half the resolution, stored as ycc420: 8 times less than raw", 2, YCC420, 4)
+QUARTER_YCC420 = Reduced("a quarter of the resolution, stored as ycc420: 32 times less", 4, YCC420, 16)

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from remem.codecs.codec import Codec, Shape
-from remem.codecs.raw import Float16, Int8, Raw
-from remem.codecs.reduced import Reduced
-from remem.codecs.webp import WebP
-from remem.codecs.ycc import Ycc420
 from remem.errors import InputError
 from remem.registry import Registry
+
+if TYPE_CHECKING:
+    from remem.codecs.codec import Codec, Shape
 
 RAW, LADDER, FILE = "raw", "ladder", "file"
 # What `ladder` stands for, from exact to coarse, with the smallest and largest side of the images that have this rung.
@@ -26,23 +25,16 @@ IMAGE_RUNGS = {
 }
 VECTOR_RUNGS = ("raw", "float16", "int8")
 
-CODECS: Registry[Codec] = Registry("codec")
-_RAW = Raw("samples as they are: a byte per colour value, float32 vectors")
-CODECS.add(RAW, _RAW)
-CODECS.add("ycc420", Ycc420("brightness, and colour at half the resolution; 8 bits: half of raw", 8))
-CODECS.add("ycc420-5", Ycc420("as ycc420, in 5 bits: 3.2 times less than raw (grey images: 1.6 times)", 5))
-CODECS.add("ycc420-4", Ycc420("as ycc420, in 4 bits: 4 times less than raw (grey images: twice)", 4))
-CODECS.add("half", Reduced("half the resolution, enlarged when read: 4 times less than raw", 2, _RAW, 4))
-CODECS.add("quarter", Reduced("a quarter of the resolution, enlarged when read: 16 times less", 4, _RAW, 16))
-_YCC = Ycc420("")
-CODECS.add("half-ycc420", Reduced("half the resolution, stored as ycc420: 8 times less than raw", 2, _YCC, 4))
-CODECS.add("quarter-ycc420", Reduced("a quarter of the resolution, stored as ycc420: 32 times less", 4, _YCC, 16))
-CODECS.add("webp-90", WebP("WebP files of quality 90; from 32 px up", 90))
-CODECS.add("webp-75", WebP("WebP files of quality 75; from 32 px up", 75))
-CODECS.add("float32", Raw("vectors as they are, 4 bytes per number", images=False))
-CODECS.add("float16", Float16("vectors in half precision, 2 bytes per number"))
-CODECS.add("int8", Int8("vectors in one byte per number, and one scale per vector"))
-CODECS.add_lazy(FILE, "remem.data.file_codec:CODEC")
+CODECS: Registry["Codec"] = Registry("codec")
+for _module, _names in {
+    "codecs.raw": ("raw", "float32", "float16", "int8"),
+    "codecs.ycc": ("ycc420", "ycc420-5", "ycc420-4"),
+    "codecs.reduced": ("half", "quarter", "half-ycc420", "quarter-ycc420"),
+    "codecs.webp": ("webp-90", "webp-75"),
+    "data.file_codec": ("file",),
+}.items():
+    for _name in _names:
+        CODECS.add_lazy(_name, f"remem.{_module}:{_name.upper().replace('-', '_')}")
 
 
 def parse_codecs(text: str) -> tuple[str, ...]:
@@ -57,7 +49,7 @@ def parse_codecs(text: str) -> tuple[str, ...]:
     return names
 
 
-def resolve_ladder(names: Sequence[str], shape: Shape, *, files: bool) -> tuple[str, ...]:
+def resolve_ladder(names: Sequence[str], shape: "Shape", *, files: bool) -> tuple[str, ...]:
     """The rungs for samples of this shape, from exact to coarse. `files` says whether samples are files of a folder."""
     if tuple(names) == (LADDER,):
         return _default_ladder(shape)
@@ -73,7 +65,7 @@ def resolve_ladder(names: Sequence[str], shape: Shape, *, files: bool) -> tuple[
     return tuple(names)
 
 
-def _default_ladder(shape: Shape) -> tuple[str, ...]:
+def _default_ladder(shape: "Shape") -> tuple[str, ...]:
     if len(shape) == 1:
         return VECTOR_RUNGS
     side, raw = min(shape[:2]), CODECS[RAW].size(shape)

@@ -42,3 +42,7 @@ class WebP:
         file = io.BytesIO()
         Image.fromarray(np.ascontiguousarray(image)).save(file, "WEBP", quality=self.quality, method=4)
         return file.getvalue()
+
+
+WEBP_90 = WebP("WebP files of quality 90; from 32 px up", 90)
+WEBP_75 = WebP("WebP files of quality 75; from 32 px up", 75)

@@ -121,3 +121,7 @@ _RED = ((TO_RED * _STEPS + HALF) >> 16).astype(np.int16)
 _BLUE = ((TO_BLUE * _STEPS + HALF) >> 16).astype(np.int16)
 _GREEN_BLUE = (GREEN_OF_BLUE * _STEPS).astype(np.int32)
 _GREEN_RED = (GREEN_OF_RED * _STEPS).astype(np.int32)
+
+YCC420 = Ycc420("brightness, and colour at half the resolution; 8 bits: half of raw", 8)
+YCC420_5 = Ycc420("as ycc420, in 5 bits: 3.2 times less than raw (grey images: 1.6 times)", 5)
+YCC420_4 = Ycc420("as ycc420, in 4 bits: 4 times less than raw (grey images: twice)", 4)

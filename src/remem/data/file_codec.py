@@ -35,4 +35,4 @@ class FileCodec:
         return values
 
 
-CODEC = FileCodec("image folders: the very files that samples came as, decoded on every read")
+FILE = FileCodec("image folders: the very files that samples came as, decoded on every read")

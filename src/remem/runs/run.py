@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
     emit = emit if fabric.is_global_zero else ignore
     episode = open_episode(prepared, fabric, emit)
     records = [PhaseRecord.of(result) for result in phases(episode, prepared, emit)]
-    return RunResult.of(public_facts(prepared), records, peak=episode.samples_peak, complete=True)
+    return RunResult.of(public_facts(prepared), records, **_peaks(episode), complete=True)
 
 
 def run_in_folder(
@@ -164,7 +165,7 @@ class FolderRun:
         means = episode.class_means()  # all processes must call it
         if writer is not None:
             writer.finish(episode, means, records)
-        return RunResult.of(public_facts(self.prepared), records, peak=episode.samples_peak, complete=True)
+        return RunResult.of(public_facts(self.prepared), records, **_peaks(episode), complete=True)
 
 
 class RunWriter:
@@ -213,7 +214,11 @@ class RunWriter:
 
     def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
         facts = public_facts(self._prepared)
-        save_result(self._out / RESULT, RunResult.of(facts, records, peak=episode.samples_peak, complete=complete))
+        save_result(self._out / RESULT, RunResult.of(facts, records, **_peaks(episode), complete=complete))
+
+
+def _peaks(episode: Episode) -> dict[str, Any]:
+    return {"peak": episode.samples_peak, "bytes_peak": episode.bytes_peak}
 
 
 def public_facts(prepared: Prepared) -> RunFacts:
