@@ -9,6 +9,7 @@ from pathlib import Path
 from remem.errors import InputError
 from remem.policies.fixed import Fixed
 from remem.policies.policy import Policy, sampled
+from remem.policies.proportional import Proportional
 from remem.policies.static import Static
 from remem.registry import Registry
 
@@ -61,6 +62,8 @@ def _random() -> Policy:
 
 POLICIES: Registry[PolicyEntry] = Registry("policy")
 POLICIES.add("static", PolicyEntry("the conventional scheme: exemplar part E, all other memory for new data", Static))
+_summary = "the same memory for every class: the old share is that of the old classes"
+POLICIES.add("proportional", PolicyEntry(_summary, Proportional))
 for _tenths in range(1, 10):
     _summary = f"{10 * _tenths} % of the memory for old classes in every phase"
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
