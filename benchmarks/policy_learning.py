@@ -1,7 +1,8 @@
 """What learning a policy costs on CIFAR-100, against one target run and against one run at a time.
 
 CPU seconds of one thread. To stay within minutes, one phase 0 of the pool is measured for all (they are alike), the
-first ten epochs of the search for all epochs (later ones train fewer phases), and phases 0 and 1 of the target for all phases (the budget is the same in each).
+first ten epochs of the search for all epochs (later ones train fewer phases), and phases 0 and 1 of the target for all
+phases (the budget is the same in each).
 """
 
 import json
