@@ -14,12 +14,12 @@ NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed
 
 def test_the_names_are_those_of_the_interface() -> None:
     learned = ["proportional", "random", "rmm", "rmm-one-level", "rmm-untrained"]
-    assert list(POLICIES) == [*NAMES, "fixed-0.9", *learned, "static"]
+    assert list(POLICIES) == ["auto", *NAMES, "fixed-0.9", *learned, "static"]
     with pytest.raises(InputError, match="no policy named"):
         POLICIES["fixed-0.65"]
 
 
-@pytest.mark.parametrize("name", list(POLICIES))
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "auto"])
 def test_policies_know_their_name_and_are_no_oracles(name: str) -> None:
     policy = POLICIES[name].build()
     assert policy.name == name
