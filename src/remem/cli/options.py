@@ -41,4 +41,10 @@ Workers = Annotated[int | None, option("--workers", "Worker processes; by defaul
 Ray = Annotated[
     str | None, option("--ray", "Train in Ray workers: local, or the address of a cluster.", COMMON, "local|ADDRESS")
 ]
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN_OR_STUDY...", show_default=False, help="Folders of runs or studies, result files, folders of them."
+    ),
+]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but where the result is, and errors.", COMMON)]

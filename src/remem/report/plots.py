@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from remem.evaluation.metrics import mean_interval
-from remem.report.tables import by_settings, group_names
+from remem.report.groups import group_runs
 from remem.runs.results import PhaseRecord, RunResult
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
@@ -70,16 +70,16 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
 
 def _lines(axes: Axes, results: Sequence[RunResult], points: Callable[[RunResult], list[Point]]) -> None:
     """One line per setting; for several seeds their mean, with its 95 % interval as a band."""
-    for index, (name, runs) in enumerate(zip(group_names(results), by_settings(results), strict=True)):
+    for index, group in enumerate(group_runs(results)):
         values: dict[int, list[float]] = {}
-        for run in runs:
+        for run in group.runs:
             for phase, value in points(run):
                 values.setdefault(phase, []).append(value)
         phases = sorted(values)
         means = [mean_interval(values[phase]) for phase in phases]
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         middle = [mean for mean, _ in means]
-        axes.plot(phases, middle, color=colour, marker=marker, markersize=5, linewidth=1.8, label=name)
+        axes.plot(phases, middle, color=colour, marker=marker, markersize=5, linewidth=1.8, label=group.name)
         if any(half is not None for _, half in means):
             low, high = ([mean + sign * (half or 0.0) for mean, half in means] for sign in (-1, 1))
             axes.fill_between(phases, low, high, color=colour, alpha=0.18, linewidth=0)

@@ -14,10 +14,10 @@ from remem.action import CHANGES
 from remem.policies.policy import Policy
 from remem.policies.rmm import SHARES, TwoLevelPolicy
 from remem.report import policy_view
-from remem.report.page import STYLE
 from remem.report.plots import COLOURS, INK, MARKERS, inline_svg
 from remem.report.policy_text import policy_text, provenance_text
 from remem.report.policy_view import BASE, CUSTOMARY, LATER, RATIOS, SPLIT_RATIO, FloatArray
+from remem.report.style import STYLE
 from remem.storage.atomic import write_atomically
 
 WIDTH, ROW = 9.0, 2.6  # inches
