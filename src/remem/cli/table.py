@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from remem.cli.options import Sources
-from remem.errors import InputError
+from remem.cli.options import Sources, written
 
 
 class Style(StrEnum):
@@ -50,16 +49,10 @@ def table(
     from remem.report.paper_tables import STYLES
     from remem.report.sheet import FORMATS
     from remem.report.summary import summary_sheet
-    from remem.storage.atomic import write_atomically
 
     results = [run.result for run in read_runs(sources)]
     text = FORMATS[form]((STYLES | {"summary": summary_sheet})[style](results))
     if out is None:
         print(text)
         return
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, f"{text}\n".encode())
-    except OSError as error:
-        raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
-    typer.echo(f"table: {out}", err=True)
+    written(out, f"{text}\n".encode(), "table")

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from remem.report.groups import group_runs, run_names, varying_settings
-from remem.report.plots import accuracy_figure, memory_figure
+from remem.report.plots import accuracy_figure, inline_svg, memory_figure
 from remem.report.style import STYLE
 from remem.report.summary import AVERAGE, summary_table
 from remem.report.tables import Table, hundredths, phase_table, validation
@@ -30,10 +30,13 @@ def page(results: Sequence[RunResult], title: str) -> str:
         html_table(summary_table(results)),
         f'<p class="soft">{escape(reading(results))}</p>',
         "<h2>Accuracy</h2>",
-        _figure(accuracy_figure(results), "After every phase: accuracy on all classes seen so far."),
+        _figure(
+            inline_svg(accuracy_figure(results), "accuracy", "Accuracy after every phase"),
+            "After every phase: accuracy on all classes seen so far.",
+        ),
         "<h2>Memory</h2>",
         _figure(
-            memory_figure(results),
+            inline_svg(memory_figure(results), "memory", "Samples held per old class and per new class"),
             "How many samples of each class are held while a phase trains: "
             "of every class that was there before (left), and of every class that just arrived (right).",
         ),
