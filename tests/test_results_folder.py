@@ -14,7 +14,8 @@ from remem.data.datasets import load_dataset
 from remem.data.scenario import build_scenario
 from remem.methods.table import METHODS
 from remem.policies.files import load_policy
-from remem.report.tables import flat, hundredths
+from remem.report.groups import flat
+from remem.report.tables import hundredths
 from remem.rl.config import LearnConfig, read_learn_settings
 from remem.runs.config import validate
 from remem.runs.presets import shipped_configs

@@ -4,23 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import remem
-from remem.evaluation.metrics import mean_interval
-from remem.runs.results import Record, RunResult
+from remem.runs.results import Record, RunResult, Spread
 from remem.studies.grid import METHOD, PATHS, PHASES, POLICY, SEED, Study, StudyRun
 
 Cell = tuple[tuple[str, int], ...]  # numbers of the values on all axes but the seed
-
-
-class Spread(Record):
-    """A mean over seeds and half of its 95 % interval; None for a single seed."""
-
-    mean: float
-    half_width: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
-        mean, half = mean_interval(values)
-        return cls(mean=mean, half_width=half)
 
 
 class Place(Record):
