@@ -23,6 +23,7 @@ class Prepared:
     method: Method
     policy: Policy
     module: nn.Module | None = None  # a user-defined backbone
+    notes: tuple[str, ...] = ()  # messages for the user, besides those on the data
     ladder: tuple[str, ...] = (RAW,)  # codecs of held samples, from exact to coarse
 
     @property
