@@ -124,7 +124,7 @@ def test_a_damaged_snapshot_is_refused() -> None:
     play(episode, prepared)
     snapshot = episode.snapshot()
     damaged = Snapshot(snapshot.facts, {**snapshot.tensors, "codes/data": snapshot.tensors["codes/data"][:-1]})
-    with pytest.raises(InputError, match="codes of ycc420-5 that do not fit"):
+    with pytest.raises(InputError, match="ycc420-5: codes that do not fit"):
         opened(prepared).restore(damaged)
 
 

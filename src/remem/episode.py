@@ -14,7 +14,6 @@ from torch import Tensor
 from remem.action import Action, State
 from remem.codecs.table import CODECS, RAW
 from remem.data.bank import Bank
-from remem.data.stored_codes import code_arrays, codes_from
 from remem.errors import DamagedFileError, InputError
 from remem.evaluation import metrics
 from remem.memory.allocator import Allocator, fit_bytes
@@ -185,8 +184,7 @@ class Episode:
         tensors |= {f"memory/{name}": torch.from_numpy(value) for name, value in self._memory.state().items()}
         tensors |= {"evaluated/rows": torch.from_numpy(seen.rows), "evaluated/labels": torch.from_numpy(seen.labels)}
         if self._codec != RAW:
-            codes, rows = self._bank.codes().get(self._codec, {}), self._memory.samples().rows
-            arrays = code_arrays(codes, rows, self._codec, self._bank.shape)
+            arrays = self._bank.code_state(self._memory.samples().rows, self._codec)
             tensors |= {f"codes/{name}": torch.from_numpy(value) for name, value in arrays.items()}
         if owned:
             tensors["owned/rows"] = torch.tensor(list(owned))
@@ -216,14 +214,12 @@ class Episode:
     def _restore_memory(self, codec: str, parts: Mapping[str, Mapping[str, Tensor]]) -> Memory:
         """Restores the held rows, and their codes if they have any."""
         state = {name: value.numpy() for name, value in parts["memory"].items()}
-        rows, codes = state["rows"], {}
-        if codec != RAW:
-            arrays = {name: value.numpy() for name, value in parts["codes"].items()}
-            try:
-                codes = {codec: codes_from(arrays, rows, codec, self._bank.shape)}
-            except (KeyError, ValueError) as error:
-                raise DamagedFileError(f"snapshot: {error}") from error
-        self._bank.restore_codes(codes)
+        arrays = {name: value.numpy() for name, value in parts.get("codes", {}).items()}
+        rows = state["rows"]
+        try:
+            self._bank.restore_codes(arrays, rows, codec)
+        except (KeyError, ValueError) as error:
+            raise DamagedFileError(f"snapshot: {codec}: {error}") from error
         self._codec = codec
         return Memory.from_state(state, self._bank.measure(rows, codec) if self._counts_bytes else None)
 

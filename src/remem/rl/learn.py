@@ -64,15 +64,18 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
         session.start()
         if config.learn.crossval_fixed:
             fixed, shares = compare_fixed(config.learn, tasks, session.rewards)
-            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
-            save_policy(out, fixed, {**provenance(config, tasks, rewards), "shares": shares})
+            chosen = fixed.old_tenths / 10, fixed.rung
+            rewards = [share["reward"] for share in shares if (share["old_share"], share.get("rung", 0)) == chosen]
+            codecs = tasks.ladder[fixed.rung : fixed.rung + 1] if len(tasks.ladder) > 1 else ()
+            save_policy(out, fixed, {**provenance(config, tasks, rewards), "shares": shares}, codecs=codecs)
         elif config.learn.search != "reinforce":
             search = session.search()
             save_policy(out, search.policy, provenance(config, tasks, search.mean_rewards))
         else:
             session.train()
             trainer = session.trainer
-            save_policy(out, trainer.policy, provenance(config, tasks, trainer.mean_rewards))
+            facts = provenance(config, tasks, trainer.mean_rewards)
+            save_policy(out, trainer.policy, facts, codecs=tasks.ladder if config.learn.levels == 3 else ())
         rmtree(out / SNAPSHOTS, ignore_errors=True)
     return load_policy(out)
 
@@ -188,6 +191,8 @@ class TimeLeft:
 def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:
     """Raises if settings or data are invalid, before anything is trained."""
     tasks.check()
+    if config.learn.levels == 3 and len(tasks.ladder) < 2:
+        raise InputError(f"learn.levels: 3 given, but memory.codec has one codec, {tasks.ladder[0]}; expected several")
     full = (tasks.task(TaskKey(number, "full")) for number in range(config.learn.pool))
     if config.learn.crossval_fixed and not fixed_paths(list(full)):
         raise InputError("budget: it leaves no fixed share feasible in any phase of any task; expected a larger one")
