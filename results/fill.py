@@ -57,7 +57,9 @@ def fill(study: Study, runs: Sequence[StudyRun], out: Path, store: Path, pool: W
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Makes the runs of a shipped study that are not stored yet.")
     parser.add_argument("name", help="a shipped study")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs; resumes what is there")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder of the runs; resumes what is there"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="names with all of these words: a+b")
     parser.add_argument("--results", type=Path, default=HERE, metavar="DIR", help="where result files are stored")
     parser.add_argument("--workers", type=int, default=1, metavar="K", help="processes")

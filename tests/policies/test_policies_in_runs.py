@@ -20,6 +20,7 @@ from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.prepared import Prepared
 from remem.runs.run import public_facts, read_config, resume_in_folder, run, run_in_folder, run_or_resume
+from remem.storage.jsonfile import unseal
 
 SOURCE = {"kind": "phase0", "data": "blobs", "classes": ["0", "1"], "order": "natural", "phases": [2], "budget": 40}
 PROVENANCE: dict[str, Any] = {
@@ -52,7 +53,7 @@ def test_a_policy_folder_drives_a_run_as_its_share_does(folder: Path) -> None:
     assert [phase.held_per_class for phase in result.phases] == [phase.held_per_class for phase in plain.phases]
     assert result.average_accuracy == plain.average_accuracy
     assert (result.config["policy"], result.policy_name) == ("learned", "learned")
-    assert result.policy == json.loads((folder / "policy.json").read_text())
+    assert result.policy == unseal(json.loads((folder / "policy.json").read_text()), folder)
     assert (result.oracle, result.policy_saw_classes) == (False, False)
     assert str(folder.parent) not in json.dumps(result.to_json())
 

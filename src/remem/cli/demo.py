@@ -48,6 +48,7 @@ def demo(
 
 def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> None:
     """Trains all runs that are not complete, side by side, and shows the comparison."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
     from remem.parallel.pool import open_pool
     from remem.runs.jobs import phase0_job, run_job
@@ -65,7 +66,7 @@ def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> 
         open_run_display([job.name for job in jobs], console, quiet=console.quiet) as display,
         open_pool(None, None) as pool,
     ):
-        for _ in pool.run(jobs, lambda job, event: display.emit(job.name, event)):
+        for _ in pool.run(jobs, lambda job, event: with_notices(display.subscriber(job.name))(event)):
             pass
     rmtree(cache, ignore_errors=True)
     show(console, [load_result(out / policy) for policy in configs], out / "report.html")
