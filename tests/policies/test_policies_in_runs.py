@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from factories import VECTORS, blobs, ready, write_npz
+from remem.action import Action, State
 from remem.errors import InputError
 from remem.events import Event
 from remem.methods.events import EpochEnded
@@ -167,3 +168,21 @@ def test_a_policy_of_ones_own_is_used_as_it_is() -> None:
     plain = ready(blobs())
     prepared = prepare(plain.config, scenario=plain.scenario, policy=replace(Fixed(4), oracle=True))
     assert (prepared.policy, prepared.config.policy) == (Fixed(4, oracle=True), "own:fixed-0.4")
+
+
+class OfNumpy:
+    """A policy that answers with numbers of numpy, as many a user's does."""
+
+    name, oracle = "numpy", False
+
+    def act(self, state: State) -> Action:
+        return Action(old_tenths=np.int64(6), level2_tenths=np.int32(5))  # type: ignore[arg-type]
+
+    def provenance(self) -> dict[str, object]:
+        return {"name": self.name}
+
+
+def test_a_policy_may_answer_with_numbers_of_numpy(tmp_path: Path) -> None:
+    fixed = run_in_folder(ready(blobs(), {"policy": "fixed-0.6"}), tmp_path / "fixed")
+    own = run_in_folder(replace(ready(blobs()), policy=OfNumpy()), tmp_path / "numpy")
+    assert [phase.held_per_class for phase in own.phases] == [phase.held_per_class for phase in fixed.phases]

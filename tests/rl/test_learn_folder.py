@@ -151,8 +151,8 @@ def test_files_of_another_seed_are_refused(learning: Learning, npz: Path, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         learn_in_folder(config, tmp_path, interrupt)
     for names, message in (
-        (["checkpoint.safetensors"], r"the checkpoint of another learning \(settings.target.seed is 0, expected 1\)"),
-        (["policy.json", "policy.safetensors"], r"the policy of another learning \(seed is 0, expected 1\)"),
+        (["checkpoint.safetensors"], r"the checkpoint of another learning \(settings.target.seed is 3, expected 1\)"),
+        (["policy.json", "policy.safetensors"], r"the policy of another learning \(seed is 3, expected 1\)"),
         (["rewards.jsonl"], r"line 1 is not a reward \(it does not match its checksum, or is of another learning\)"),
     ):
         for name in names:

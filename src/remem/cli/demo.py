@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from remem.cli.boundary import Stopped
 from remem.cli.console import say
 from remem.cli.options import Overrides, Quiet, folder
+from remem.interrupts import exit_code
 
 if TYPE_CHECKING:
     from remem.runs.config import RunConfig
@@ -39,9 +41,9 @@ def demo(
     """
     try:
         compare(_configs(overrides or []), out, Console(quiet=quiet))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         typer.echo("stopped; the same command goes on from here", err=True)
-        raise typer.Exit(1) from None
+        raise Stopped(exit_code(stopped)) from None
     if quiet:
         print(out / "report.html")
 

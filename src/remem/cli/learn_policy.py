@@ -162,7 +162,8 @@ def _epochs(out: Path, *, searched: bool) -> list[str]:
     from remem.cli.displays.learning import path_text
     from remem.storage.event_log import LOG, read_log
 
-    epochs = [entry for entry in read_log(out / LOG) if "reward" in entry]
+    wanted = {"reward", "best", "path", "fidelity", "epochs"}
+    epochs = [entry for entry in read_log(out / LOG) if wanted <= entry.keys()]
     if not epochs:
         return []
     first, last = epochs[0], epochs[-1]

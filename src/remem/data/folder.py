@@ -21,6 +21,7 @@ from remem.errors import DamagedFileError, InputError
 from remem.storage.jsonfile import read_json, write_json
 from remem.threads import in_threads
 from remem.types import IntArray, Values
+from remem.user_paths import expand
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 LARGEST_SIZE = 224  # unless data.image_size is larger
@@ -155,7 +156,8 @@ def check_headers(files: Files, *, remember: bool) -> int:
 
 def _key(files: Files, digest: str) -> str:
     """The cache key. Includes the path, since files in two folders may have equal names, sizes and times."""
-    return hashlib.sha256(f"{files.folder.resolve()} {digest}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    text = f"{os.path.realpath(files.folder)} {digest}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def open_split(files: Files, size: int, settings: DataSettings) -> tuple[Source, tuple[str, ...]]:
@@ -236,7 +238,7 @@ def _problem(path: Path) -> str | None:
 
 
 def _folder(settings: DataSettings) -> Path:
-    return Path(settings.name.partition(":")[2]).expanduser()
+    return expand(settings.name.partition(":")[2])
 
 
 def load_folder(settings: DataSettings) -> Dataset:

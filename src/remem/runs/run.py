@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from remem.action import Action
 from remem.data.scenario import Scenario
 from remem.episode import Episode
 from remem.errors import DamagedFileError, InputError
@@ -47,12 +48,18 @@ def phases(episode: Episode, prepared: Prepared, emit: Emit) -> Iterator[PhaseRe
     for phase in prepared.scenario.phases[episode.next_phase :]:
         emit(PhaseStarted(phase.index, len(phase.classes)))
         started = time.perf_counter()
-        action = prepared.policy.act(episode.observe(phase)) if phase.index else None
+        action = whole_numbers(prepared.policy.act(episode.observe(phase))) if phase.index else None
         acting = time.perf_counter() - started
         result = episode.advance(phase, action)
         result = replace(result, seconds={**result.seconds, "policy": result.seconds["policy"] + acting})
         emit(PhaseEvaluated(phase.index, result.accuracy))
         yield result
+
+
+def whole_numbers(action: Action) -> Action:
+    """The action of any policy with Python's own numbers: those of numpy are no JSON."""
+    given = ((item.name, getattr(action, item.name)) for item in fields(action))
+    return replace(action, **{name: int(value) for name, value in given if isinstance(value, np.integer)})
 
 
 def run(prepared: Prepared, emit: Emit = ignore) -> RunResult:

@@ -54,7 +54,7 @@ def read_overrides(pairs: Iterable[str]) -> Tree:
         except tomllib.TOMLDecodeError:
             parsed = {"value": text}
         except ValueError as error:
-            raise InputError(f"--set: {key}={text[:40]}... given, which is {error}") from error
+            raise InputError(f"--set: {key}={text[:40]} given; {error}") from error
         if parsed.keys() != {"value"}:
             raise InputError(f"--set: {pair!r} given, expected one key=value")
         value = parsed["value"]

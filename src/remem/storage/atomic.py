@@ -26,9 +26,16 @@ def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) ->
         if keep is not None and path.exists():
             _keep(path, keep)
         part.replace(path)
+    except OSError as error:
+        raise named(error, path) from None
     finally:
         part.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def named(error: OSError, path: Path) -> OSError:
+    """The same error with the file that the user knows: a full disk names none, and a part has a name of its own."""
+    return type(error)(error.errno, error.strerror, str(path))
 
 
 def part_of(path: Path) -> Path:
@@ -76,7 +83,7 @@ def sweep(folder: Path, *, older: float = 0.0) -> None:
 
 
 @contextmanager
-def folder_lock(out: Path) -> Iterator[None]:
+def folder_lock(out: Path, complaint: str = "") -> Iterator[None]:
     """Exclusive use of a folder; the operating system releases the lock however the process ends."""
     if sys.platform == "win32":  # has no such lock
         yield
@@ -88,7 +95,8 @@ def folder_lock(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"--out: {out} is in use by another process; expected a folder of its own") from error
+            usual = f"--out: {out} is in use by another process; expected a folder of its own"
+            raise InputError(complaint or usual) from error
         yield
     finally:
         os.close(folder)

@@ -1,14 +1,13 @@
 """Append-only event logs: `log.jsonl` of a run or a policy's learning, one JSON object per line."""
 
 import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from remem.events import Event
-from remem.storage.atomic import write_atomically
+from remem.storage.atomic import named, sync, write_atomically
 from remem.storage.limits import parse_json
 from remem.types import Json
 
@@ -24,12 +23,15 @@ class LineFile:
         self._synced = 0.0
 
     def append(self, line: str) -> None:
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
-            if time.monotonic() - self._synced > SYNC_SECONDS:
-                file.flush()
-                os.fsync(file.fileno())
-                self._synced = time.monotonic()
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+                if time.monotonic() - self._synced > SYNC_SECONDS:
+                    file.flush()
+                    sync(file.fileno())
+                    self._synced = time.monotonic()
+        except OSError as error:
+            raise named(error, self.path) from None
 
 
 class EventLog:

@@ -1,8 +1,10 @@
 """Limits of text formats before anything is built from them: size, nesting and digits of JSON and TOML."""
 
+import datetime
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 LARGEST_TEXT = 256 * 2**20  # bytes; the result of a run with 1000 classes and 25 phases has about 2 MB
@@ -43,7 +45,17 @@ def parse_toml(text: str) -> dict[str, Any]:
     keys = (line.partition("=")[0].count(".") for line in text.splitlines())
     if nesting(content) > DEEPEST or max(keys, default=0) > DEEPEST:
         raise ValueError(f"nested more than {DEEPEST} deep")
-    try:
-        return tomllib.loads(text)
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+    tree = tomllib.loads(text)
+    for key, value in _leaves(tree):
+        if isinstance(value, datetime.date | datetime.time):
+            raise ValueError(f"{key} is the date or time {value}, expected a number, a truth value or text in quotes")
+    return tree
+
+
+def _leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else None
+    if parts is None:
+        yield key, tree
+        return
+    for name, value in parts:
+        yield from _leaves(value, f"{key}.{name}" if key else str(name))

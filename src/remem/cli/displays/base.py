@@ -17,7 +17,7 @@ def with_notices(emit: Emit) -> Emit:
     """Prints notices on standard error, also those of jobs, and passes all other events on."""
 
     def show(event: Event) -> None:
-        inner = getattr(event, "event", event)
+        inner = getattr(event, "progress", event)
         if isinstance(inner, Notice):
             typer.echo(f"note: {inner.text}", err=True)
         else:
