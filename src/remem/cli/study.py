@@ -66,6 +66,7 @@ def resume_study(folder: Path, data_root: Path | None, *, workers: int | None, r
 
 def carry_out(planned: "Study", out: Path, *, workers: int | None, ray: str | None, quiet: bool) -> None:
     """Runs all that is left of a study, with its display and its summary."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.study import open_study_display
     from remem.events import fan_out
     from remem.parallel.pool import open_pool
@@ -81,7 +82,7 @@ def carry_out(planned: "Study", out: Path, *, workers: int | None, ray: str | No
             say(console, *lines)
 
         with open_study_display(console, announce, quiet=quiet) as display:
-            results = study_in_folder(planned, out, pool, fan_out(display.emit))
+            results = study_in_folder(planned, out, pool, fan_out(with_notices(display.emit)))
     show_summary(console, planned, results, out)
     if quiet:
         print(out / "summary.json")
