@@ -49,7 +49,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "storage": ("atomic", "event_log jsonfile tensorfile", "workdir"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "memory": ("budget store", "allocation", "allocator"),
-    "policies": ("policy static fixed path rmm agent", "learned", "files", "table"),
+    "policies": ("policy static proportional fixed path rmm agent", "auto learned", "files", "table"),
     "runs": (
         "events heap devices renamed trees cost timing",  # settings as trees, devices
         "presets migrations results",  # files
