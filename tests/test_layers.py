@@ -31,7 +31,8 @@ TABLE: dict[str, set[str]] = {  # package or module -> what it may import beside
     "studies": RUNNING | {"rl"},
     "report": STUDYING,
     "api": STUDYING,
-    "cli": STUDYING | {"report", "api"},
+    "tracking": STUDYING,
+    "cli": STUDYING | {"report", "tracking", "api"},
     "__main__": {"cli"},
 }
 WITHOUT_TORCH = FOUNDATION | {"memory", "selection", "evaluation", "parallel", "studies"}
@@ -42,6 +43,9 @@ HOMES = {  # the only places, packages or files, that may import these
     "gymnasium": {"rl/env.py", "__init__.py"},
     "ray": {"parallel/ray.py"},
     "optuna": {"rl/search.py"},
+    "mlflow": {"tracking"},
+    "wandb": {"tracking"},
+    "tensorboard": {"tracking"},
     "typer": {"cli"},
     "rich": {"cli"},
     "safetensors": {"storage", "policies"},
