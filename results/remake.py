@@ -27,7 +27,7 @@ from remem.policies.files import WEIGHTS
 from remem.rl.config import LearnConfig, read_learn_settings
 from remem.rl.learn import learn_in_folder
 from remem.runs.build import prepare
-from remem.runs.config import RunConfig, compose
+from remem.runs.config import RunConfig, compose, validate
 from remem.runs.devices import resolve_devices
 from remem.runs.presets import shipped_configs
 from remem.runs.run import RUN
@@ -170,8 +170,12 @@ def compare_run(name: str, results: Path, out: Path) -> str:
 def facts_of(path: Path) -> Json:
     """Reads the fields of a result or of a policy. The weights beside a policy are a digest of their bytes."""
     facts, weights = read_json(path, "result of a run or facts of a policy", format=1), path.with_name(WEIGHTS)
-    if "learn" in facts.get("settings", {}):  # settings that did not exist when it was learned have their defaults
+    # settings that did not exist when the file was written have their defaults
+    if "config" in facts:
+        facts["config"] = validate(facts["config"]).public()
+    if "learn" in facts.get("settings", {}):
         facts["settings"]["learn"] = read_learn_settings(facts["settings"]["learn"]).model_dump(mode="json")
+        facts["settings"]["target"] = validate(facts["settings"]["target"]).public()
     return facts | ({WEIGHTS: hashlib.sha256(weights.read_bytes()).hexdigest()} if weights.exists() else {})
 
 

@@ -12,8 +12,10 @@ from remem.cli.demo import POLICIES as DEMO_POLICIES
 from remem.errors import InputError
 from remem.evaluation.metrics import mean_interval
 from remem.methods.table import METHODS
+from remem.report.groups import NOTHING, ORACLE
 from remem.report.study_table import study_table
-from remem.report.tables import NOTHING, ORACLE, Table, comparison_table, hundredths, plus_minus, summary_table
+from remem.report.summary import summary_table
+from remem.report.tables import Table, comparison_table, hundredths, plus_minus
 from remem.runs.config import compose
 from remem.runs.results import RunResult, load_result
 from remem.runs.trees import nested, value_at

@@ -50,7 +50,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "memory": ("budget store", "allocation", "allocator"),
-    "policies": ("policy static fixed path rmm agent", "learned", "files", "table"),
+    "policies": ("policy static proportional fixed path rmm agent", "auto learned", "files", "table"),
     "runs": (
         "events heap devices renamed trees cost timing versions",  # settings as trees, devices
         "presets migrations results",  # files

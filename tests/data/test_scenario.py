@@ -192,3 +192,29 @@ def test_images_from_arrays_end_to_end() -> None:
     assert [phase.classes for phase in made.phases] == [(0, 1), (2,)]
     assert np.array_equal(made.bank.read(made.phases[1].train[2]), images[[2, 5]])
     assert np.array_equal(made.eval_bank.read(made.phases[1].eval_samples.rows), images[[0, 3]])
+
+
+def test_sizes_decide_phases_and_classes() -> None:
+    data = dataset([label for label in range(6) for _ in range(2)], list(range(6)), 6)
+    built = scenario(data, sizes=[2, 1, 3], order="natural")
+    assert [phase.classes for phase in built.phases] == [(0, 1), (2,), (3, 4, 5)]
+    assert (built.settings.phases, built.settings.base_classes, built.settings.classes) == (2, 2, 6)
+    fewer = scenario(data, sizes=[1, 3], order="natural")  # the first four classes of the order
+    assert [phase.classes for phase in fewer.phases] == [(0,), (1, 2, 3)]
+    assert ScenarioSettings.model_validate(built.settings.model_dump()) == built.settings  # as in config.json
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sizes": [2, 0]}, r"scenario.sizes: \[2, 0\] given; expected whole numbers of at least 1"),
+        ({"sizes": [2, 1.5]}, "expected whole numbers"),
+        ({"sizes": [2, 2], "phases": 3}, "scenario.phases: 3 given; scenario.sizes makes it 1"),
+        ({"sizes": [2, 2], "base_classes": 1}, "scenario.base_classes: 1 given; scenario.sizes makes it 2"),
+        ({"sizes": [2, 2], "classes": 6}, "scenario.classes: 6 given; scenario.sizes makes it 4"),
+        ({"sizes": [5, 5]}, "classes: 10 given; expected at most 6"),
+    ],
+)
+def test_sizes_that_contradict_other_settings(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        scenario(dataset(list(range(6)), list(range(6)), 6), **settings)

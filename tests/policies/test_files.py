@@ -325,7 +325,7 @@ def test_unknown_policies_name_both_possibilities(tmp_path: Path, monkeypatch: p
     with pytest.raises(InputError) as caught:
         resolve_policy("rrm", 0)
     assert str(caught.value) == "policy: no folder 'rrm', and no policy named 'rrm'; did you mean 'rmm'?"
-    with pytest.raises(InputError, match=r"^policy: no folder '', and no policy named ''; known: fixed-0\.1, "):
+    with pytest.raises(InputError, match=r"^policy: no folder '', and no policy named ''; known: auto, fixed-0\.1, "):
         resolve_policy("", 0)
     with pytest.raises(DamagedFileError, match=r"^runs/rmm: no such folder; expected the folder of a policy"):
         resolve_policy("runs/rmm", 0)

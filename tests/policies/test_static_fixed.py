@@ -1,4 +1,4 @@
-"""The hand-written policies: conventional memory and one share for all phases."""
+"""The hand-written policies: conventional memory, one share for all phases, equal memory for all classes."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed
 
 
 def test_the_names_are_those_of_the_interface() -> None:
-    learned = ["random", "rmm", "rmm-one-level", "rmm-untrained"]
-    assert list(POLICIES) == [*NAMES, "fixed-0.9", *learned, "static"]
+    learned = ["proportional", "random", "rmm", "rmm-one-level", "rmm-untrained"]
+    assert list(POLICIES) == ["auto", *NAMES, "fixed-0.9", *learned, "static"]
     with pytest.raises(InputError, match="no policy named"):
         POLICIES["fixed-0.65"]
 
 
-@pytest.mark.parametrize("name", list(POLICIES))
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "auto"])
 def test_policies_know_their_name_and_are_no_oracles(name: str) -> None:
     policy = POLICIES[name].build()
     assert policy.name == name
@@ -49,3 +49,18 @@ def test_fixed_is_the_same_in_every_phase() -> None:
     for phase in (1, 2, 5):
         assert policy.act(replace(CIFAR, phase=phase, old_tenths=3)) == Action(old_tenths=6, level2_tenths=5)
     assert policy.provenance() == {"name": "fixed-0.6", "old_share": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("budget", "old", "new", "old_total"),
+    [
+        (7000, 50, 10, 5833),  # 7000 * 50 / 60 = 5833.3
+        (3000, 10, 10, 1500),
+        (3000, 90, 10, 2700),
+        (7, 1, 1, 4),  # 3.5 is rounded up
+        (100, 1, 2, 33),
+    ],
+)
+def test_proportional(budget: int, old: int, new: int, old_total: int) -> None:
+    state = replace(CIFAR, budget=budget, old_classes=old, new_classes=new)
+    assert POLICIES["proportional"].build().act(state) == Action(old_total=old_total, level2_tenths=5)

@@ -4,10 +4,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-
 from remem.report.page import answer, introduction, page, write_page
-from remem.report.plots import COLOURS, accuracy_figure, memory_figure, samples_per_class
 from report_factories import make_run
 
 VOID = {"meta", "br", "path", "use"}
@@ -113,23 +110,3 @@ def test_blocks_of_runs_have_different_names() -> None:
     seeds = [make_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in (4, 7)]
     named = re.findall(r"<summary>(.*?)</summary>", page(seeds, "title"))
     assert named == ["icarl / static, seed 4", "icarl / static, seed 7"] * 2
-
-
-def test_figures_repeat_exactly_and_use_the_text_colour_of_the_page() -> None:
-    svg = accuracy_figure(RUNS)
-    assert svg == accuracy_figure(RUNS)
-    assert "currentColor" in svg
-    assert all(colour.lower() in svg.lower() for colour in COLOURS[:2])
-    assert COLOURS[2].lower() not in svg.lower()
-    assert "<text" not in svg  # letters are paths: no font is needed
-
-
-def test_seeds_are_one_line_with_a_band() -> None:
-    seeds = [make_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in range(3)]
-    assert COLOURS[1].lower() not in memory_figure(seeds).lower()
-    assert "FillBetween" in accuracy_figure(seeds)
-
-
-def test_samples_per_class() -> None:
-    _, first, second = RUNS[0].phases
-    assert samples_per_class(first, second) == pytest.approx((10 / 6, 30 / 2))

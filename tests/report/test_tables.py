@@ -1,17 +1,16 @@
 """tables.py: rows and names of runs, from results made by hand."""
 
-from remem.report.tables import (
-    Table,
-    by_settings,
-    comparison_table,
-    group_names,
-    phase_table,
-    run_names,
-    summary_table,
-    totals_line,
-    varying_settings,
-)
-from report_factories import make_run
+from collections.abc import Sequence
+
+from remem.report.groups import group_runs, paired, reference_of, run_names, varying_settings
+from remem.report.summary import AVERAGE, summary_sheet, summary_table
+from remem.report.tables import Table, comparison_table, phase_table, totals_line
+from remem.runs.results import RunResult
+from report_factories import THREE_SEEDS, make_run
+
+
+def group_names(results: Sequence[RunResult]) -> list[str]:
+    return [group.name for group in group_runs(results)]
 
 
 def test_text_is_aligned() -> None:
@@ -26,10 +25,11 @@ def test_markdown() -> None:
 
 def test_summary_of_single_runs() -> None:
     table = summary_table([make_run("icarl", "static", [0.8, 0.6]), make_run("icarl", "fixed-0.6", [0.8, 0.7])])
-    assert table.header == ("method", "policy", "runs", "average %", "last %", "forgetting", "peak samples")
+    numbers = ("average %", "last %", "forgetting", "average - static", "last - static")
+    assert table.header == ("method", "policy", "runs", *numbers, "peak samples")
     assert table.rows == (
-        ("icarl", "static", "1", "70.00", "60.00", "20.00", "40"),
-        ("icarl", "fixed-0.6", "1", "75.00", "70.00", "10.00", "40"),
+        ("icarl", "static", "1", "70.00", "60.00", "20.00", "-", "-", "40"),
+        ("icarl", "fixed-0.6", "1", "75.00", "70.00", "10.00", "+5.00", "+10.00", "40"),
     )
 
 
@@ -43,10 +43,55 @@ def test_summary_over_seeds_has_students_interval() -> None:
 def test_settings_that_differ_get_a_column_and_keep_runs_apart() -> None:
     longer = make_run("icarl", "static", [0.8, 0.5], scenario={"phases": 10})
     runs = [make_run("icarl", "static", [0.8, 0.6]), longer]
-    assert varying_settings(runs) == ["scenario.phases"]
-    assert [len(group) for group in by_settings(runs)] == [1, 1]
+    assert varying_settings(group_runs(runs)) == ["scenario.phases"]
+    assert [len(group.runs) for group in group_runs(runs)] == [1, 1]
     assert [row[2] for row in summary_table(runs).rows] == ["1", "10"]
     assert group_names(runs) == ["icarl / static, scenario.phases 1", "icarl / static, scenario.phases 10"]
+
+
+def seeded(policy: str, accuracies: Sequence[float], seed: int) -> RunResult:
+    """A run whose class order belongs to its seed."""
+    return make_run("icarl", policy, accuracies, seed=seed, scenario={"order": f"seed:{seed}"})
+
+
+def test_seeds_with_class_orders_of_their_own_are_one_group_and_differences_are_paired() -> None:
+    runs = [seeded(name.partition("_")[0], values, int(name[-1])) for name, values in THREE_SEEDS.items()]
+    static, fixed = group_runs(runs)
+    assert (static.name, fixed.name, static.seeds) == ("icarl / static", "icarl / fixed-0.6", (0, 1, 2))
+    assert reference_of(fixed, [static, fixed]) is static
+    assert reference_of(static, [static, fixed]) is None
+    # Differences 0.05, 0.05, 0.08: mean 0.06, deviation 0.01732, t(2) = 4.3027, half width 4.3027 x 0.01 = 0.0430.
+    assert summary_sheet(runs).table().rows[1][3:8] == (
+        "68.00 ± 8.96", "56.00 ± 17.91", "24.00 ± 17.91", "+6.00 ± 4.30", "+12.00 ± 8.61"
+    )  # fmt: skip
+    shuffled = group_runs([runs[2], *runs[3:], runs[0], runs[1]])  # pairs go by seed, not by place
+    assert paired(shuffled[1], shuffled[0], AVERAGE) == paired(fixed, static, AVERAGE)
+
+
+def test_a_single_run_is_compared_with_the_same_seed_of_a_reference_with_several() -> None:
+    runs = [seeded("static", [0.8, 0.4], 0), seeded("static", [0.8, 0.6], 1), seeded("rmm", [0.8, 0.7], 1)]
+    assert summary_table(runs).rows[1][:8] == ("icarl", "rmm", "1", "75.00", "70.00", "10.00", "+5.00", "+10.00")
+
+
+def test_other_settings_are_never_compared_and_no_seed_in_common_is_no_difference() -> None:
+    longer = make_run("icarl", "fixed-0.6", [0.8, 0.6], train={"epochs": 9})
+    assert "average - static" not in summary_table([make_run("icarl", "static", [0.8, 0.6]), longer]).header
+    other = make_run("icarl", "fixed-0.6", [0.8, 0.7], seed=5)
+    assert summary_table([make_run("icarl", "static", [0.8, 0.6]), other]).rows[1][6:8] == ("-", "-")
+
+
+def test_the_papers_budget_of_uneven_class_orders_does_not_tell_seeds_apart() -> None:
+    def run(seed: int, budget: int, memory: str) -> RunResult:
+        scenario = {"order": f"seed:{seed}"}
+        made = make_run("icarl", "static", [0.8, 0.6], seed=seed, scenario=scenario, memory={"budget": budget})
+        return made.model_copy(update={"memory": memory})
+
+    usual = "M = {} samples, the paper's budget (E = 20)"
+    assert len(group_runs([run(0, 100, usual.format(100)), run(1, 103, usual.format(103))])) == 1
+    chosen = "M = {} samples, not the paper's 99 (E = 20)"
+    assert len(group_runs([run(0, 100, chosen.format(100)), run(1, 103, chosen.format(103))])) == 2
+    again = [run(seed, budget, chosen.format(budget)) for budget in (100, 200) for seed in (0, 1)]
+    assert [group.seeds for group in group_runs(again)] == [(0, 1), (0, 1)]
 
 
 def test_settings_of_a_method_are_compared_among_its_runs_and_become_part_of_its_name() -> None:
@@ -56,7 +101,7 @@ def test_settings_of_a_method_are_compared_among_its_runs_and_become_part_of_its
         make_run("finetune", "static", [0.8, 0.5], method={"replay": False, "weight": 2.0}, seed=1),
         make_run("finetune", "static", [0.8, 0.4], method={"replay": False, "weight": 2.0}, seed=2),
     ]
-    assert varying_settings(runs) == []
+    assert varying_settings(group_runs(runs)) == []
     assert group_names(runs) == [
         "icarl / static",
         "finetune (replay=true) / static",

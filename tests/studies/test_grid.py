@@ -48,6 +48,18 @@ def test_every_combination_is_a_run_with_its_own_settings() -> None:
     assert (run.policy, run.learning) == ("static", None)
 
 
+def test_parts_choose_runs_of_the_grid() -> None:
+    axes = {"methods": ["icarl", "lucir"], "policies": ["static", "fixed-0.6"], "seeds": [0, 1]}
+    parts = [{"policies": ["static"], "seeds": [0]}, {"methods": ["lucir"]}]
+    assert names(planned({**axes, "parts": parts})) == [
+        "icarl_static_seed-0",
+        "lucir_static_seed-0",
+        "lucir_fixed-0.6_seed-0",
+        "lucir_static_seed-1",
+        "lucir_fixed-0.6_seed-1",
+    ]
+
+
 def test_runs_and_learnings_have_one_thread_unless_the_settings_say_more() -> None:
     for given, taken in ((0, 1), (3, 3)):
         study = planned({"policies": ["static", "rmm-learned"]}, train={"threads": given})
@@ -162,6 +174,13 @@ def test_runs_share_a_learning_unless_it_depends_on_what_they_differ_in() -> Non
         ({"methods": ["icarl", "lucri"]}, {}, "lucri: no method named 'lucri'; did you mean 'lucir'?"),
         ({"vary": {"train.epoch": [1, 2]}}, {}, "epoch-1: train.epoch: no such setting; did you mean 'train.epochs'?"),
         ({"vary": {"train.epochs": [2, "2"]}}, {}, "study: epochs-2 and epochs-2+2 are the same run"),
+        ({"seeds": [0], "parts": [{"seeds": [1]}]}, {}, "study.parts: 1 given; expected values of study.seeds (0)"),
+        (
+            {"parts": [{"methods": ["icarl"]}]},
+            {},
+            "study.parts: 'icarl' given; expected values of study.methods (none)",
+        ),
+        ({"seeds": [0], "parts": [{"seed": [0]}]}, {}, "study.parts"),
         ({}, {"learn": {"epoch": 1}}, "learn.epoch: no such setting"),
         ({}, {"learn": 3}, "learn: 3 given; expected a section [learn]"),
         ({}, {"learn": {"levels": 1}}, "learn.levels: 1 given, but in a study the policy's name says it"),

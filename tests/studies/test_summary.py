@@ -72,6 +72,27 @@ def test_every_value_of_another_axis_is_compared_with_the_first_policy_at_the_sa
     assert {row.average_accuracy.half_width for row in rows} == {None}  # one seed has no interval
 
 
+def test_differences_are_over_the_seeds_that_both_have() -> None:
+    parts = [{"policies": ["static"], "seeds": [0, 1]}, {"policies": ["fixed-0.6"], "seeds": [1, 2]}]
+    study = make_study(seeds=[0, 1, 2], parts=parts)
+    accuracies = {"static_seed-0": [0.9], "static_seed-1": [0.4], "fixed-0.6_seed-1": [0.6], "fixed-0.6_seed-2": [0.1]}
+    rows = summarise_study(study, make_results(study, accuracies)).rows
+    assert [(row.policy, row.seeds) for row in rows] == [("static", (0, 1)), ("fixed-0.6", (1, 2))]
+    assert rows[1].difference is not None
+    assert rows[1].difference.average_accuracy.mean == pytest.approx(0.2, abs=1e-12)
+    assert rows[1].difference.average_accuracy.half_width is None
+
+
+def test_a_row_without_the_first_policy_has_no_difference() -> None:
+    study = make_study(phases=[1, 2], parts=[{"policies": ["static"], "phases": [1]}, {"policies": ["fixed-0.6"]}])
+    rows = summarise_study(study, make_results(study, {run.name: [0.5, 0.4] for run in study.runs})).rows
+    assert [(row.policy, row.phases, row.difference is None) for row in rows] == [
+        ("static", 1, True),
+        ("fixed-0.6", 1, False),
+        ("fixed-0.6", 2, True),
+    ]
+
+
 def test_the_summary_survives_json() -> None:
     study = make_study(seeds=[0, 1, 2])
     summary = summarise_study(study, make_results(study, THREE_SEEDS))

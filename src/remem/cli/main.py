@@ -38,6 +38,8 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
         "remem.cli.predict:predict",
         "Name the classes of new images or vectors, with the model of a finished run.",
     ),
+    "table": ("remem.cli.table:table", "Print runs and studies as a table."),
+    "figure": ("remem.cli.figure:figure", "Draw runs, studies and policies for print."),
     "list": ("remem.cli.list:list_names", "List what there is to choose from."),
     "data": ("remem.cli.data:app", "Show, download and check data sets."),
     "policy": ("remem.cli.policy:app", "Show policies."),

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from remem.data.settings import DataSettings
+from remem.errors import InputError
+from remem.storage.atomic import write_atomically
 
 LEARNING, SCENARIO, TRAINING, COMMON = "Learning", "Scenario", "Training", "Common"
 PANELS = (None, LEARNING, SCENARIO, TRAINING, COMMON)  # in the order of `--help`
@@ -21,6 +23,16 @@ def folder(text: str) -> Path:
     if not text:
         raise typer.BadParameter("'' given; expected a folder")
     return Path(text)
+
+
+def written(out: Path, content: bytes, what: str) -> None:
+    """Writes the file of `--out` and says so; whatever stands in the way is the user's mistake."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, content)
+    except OSError as error:
+        raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
+    typer.echo(f"{what}: {out}", err=True)
 
 
 ConfigFile = Annotated[
@@ -40,5 +52,11 @@ DataRoot = Annotated[
 Workers = Annotated[int | None, option("--workers", "Worker processes; by default one per core.", COMMON, "K", min=1)]
 Ray = Annotated[
     str | None, option("--ray", "Train in Ray workers: local, or the address of a cluster.", COMMON, "local|ADDRESS")
+]
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN_OR_STUDY...", show_default=False, help="Folders of runs or studies, result files, folders of them."
+    ),
 ]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but where the result is, and errors.", COMMON)]

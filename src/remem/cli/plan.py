@@ -88,7 +88,8 @@ def _seconds(times: "Sequence[tuple[float, Range]]") -> dict[str, float]:
 
 def phase_table(planned: "Plan", seconds: Sequence[float]) -> "Table":
     """One row per phase; `-` where nothing is limited or decided."""
-    from remem.report.tables import NOTHING, Table
+    from remem.report.groups import NOTHING
+    from remem.report.tables import Table
 
     rows = []
     for phase, time in zip(planned.phases, seconds, strict=True):
@@ -111,7 +112,7 @@ def class_table(planned: "Plan") -> "Table":
 
 def old_quotas(phase: "PlannedPhase") -> str:
     """`0: 40 / 20, 1-3: 35 / 25`; neighbours with equal quotas share a place."""
-    from remem.report.tables import NOTHING
+    from remem.report.groups import NOTHING
 
     parts = []
     for quotas, run in groupby(phase.old, key=_halves):

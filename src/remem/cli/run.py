@@ -95,7 +95,7 @@ def describe(prepared: "Prepared") -> list[str]:
         f"memory   {_memory(prepared)}",
         f"training {config.method.name}, network {config.net.name}, epochs {epochs}, "
         f"{train.precision} on {train.device}, seed {config.seed}",
-        *(f"note     {note}" for note in scenario.notes),
+        *(f"note     {note}" for note in (*scenario.notes, *prepared.notes)),
     ]
 
 

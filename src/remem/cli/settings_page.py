@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from remem.cli.flags import FLAGS
@@ -95,6 +96,8 @@ def values(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return " or ".join(dict.fromkeys(parts))
     if origin is tuple:
         return f"list of: {values(arguments[0])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return f"table of {', '.join(annotation.model_fields)}"
     return WORDS[origin or annotation] + limits(metadata)
 
 

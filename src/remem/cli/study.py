@@ -94,6 +94,7 @@ def describe(planned: "Study", started: "StudyStarted", workers: str) -> list[st
     axes = [_axis(name, getattr(planned.settings, name)) for name in AXES]
     axes += [f"{len(values)} x {key}" for key, values in planned.settings.vary.items()]
     grid = " x ".join(axis for axis in axes if axis) or "one"
+    grid = f"parts of {grid}" if planned.settings.parts else grid
     order = "class order by seed" if planned.settings.order_by_seed else f"class order {config.scenario.order}"
     lines = [
         f"study    {len(planned.runs)} runs: {grid}",

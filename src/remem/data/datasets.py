@@ -35,7 +35,12 @@ def find_entry(name: str) -> "DatasetEntry":
 
 def load_dataset(settings: "DataSettings") -> "Dataset":
     """Loads the data set called `settings.name`; raises InputError if its files are missing or damaged."""
-    return find_entry(settings.name).load(settings)
+    dataset = find_entry(settings.name).load(settings)
+    if settings.imbalance == 1:
+        return dataset
+    from remem.data.imbalance import long_tailed
+
+    return long_tailed(dataset, settings.imbalance)
 
 
 def check_dataset(settings: "DataSettings") -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from remem.data.bank import Bank
-from remem.data.scenario import Scenario, cut_phases, fingerprint_of, phase_sizes, rows_by_position, set_aside
+from remem.data.scenario import Scenario, cut_phases, divide, fingerprint_of, rows_by_position, set_aside
 from remem.data.settings import DataSettings, ScenarioSettings
 from remem.data.source import Dataset
 from remem.errors import InputError, SealedError
@@ -54,7 +54,10 @@ def pseudo_scenario(
     if shuffled:
         places = streams.numpy(0, "class order").permutation(len(order))
         order = tuple(order[place] for place in places)
-    sizes = phase_sizes(len(order), min(division.phases, _classes_left(len(order), division)), division.base_classes)
+    if division.sizes is None:  # fewer phases where phase 0 leaves too few classes
+        most = _classes_left(len(order), division)
+        division = division.model_copy(update={"phases": min(division.phases, most)})
+    sizes = divide(len(order), division)
     by_position = _rows_of(dataset, order)
     cuts = [_cut(rows, label, dataset, streams) for rows, label in zip(by_position, order, strict=True)]
     train, eval_rows = [kept for kept, _ in cuts], [held_out for _, held_out in cuts]

@@ -37,7 +37,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
     if not 0 <= settings.validation < 1:
         raise InputError(f"validation: {settings.validation} given; expected a share from 0 to below 1")
     order = selected_classes(settings, dataset)
-    sizes = phase_sizes(len(order), settings.phases, settings.base_classes)
+    sizes = divide(len(order), settings)
     train = rows_by_position(dataset.train.labels, order)
     for position, rows in enumerate(train):
         if not len(rows):
@@ -74,6 +74,15 @@ def selected_classes(settings: ScenarioSettings, dataset: Dataset) -> tuple[int,
     if settings.classes is not None and settings.classes > known:
         raise InputError(f"classes: {settings.classes} given; expected at most {known}, all of {dataset.name}")
     return class_order(settings.order, dataset.name, known)[: settings.classes]
+
+
+def divide(classes: int, settings: ScenarioSettings) -> tuple[int, ...]:
+    """The number of classes of phases 0..N, as given or evenly."""
+    if settings.sizes is None:
+        return phase_sizes(classes, settings.phases, settings.base_classes)
+    if sum(settings.sizes) != classes:
+        raise InputError(f"scenario.sizes: {sum(settings.sizes)} classes in all; expected {classes}")
+    return settings.sizes
 
 
 def phase_sizes(classes: int, phases: int, base_classes: int | None) -> tuple[int, ...]:

@@ -1,10 +1,12 @@
 """Settings of the data: which data set, how it is augmented, and how its classes are split into phases."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from remem.errors import InputError
 from remem.settings import Settings
 
 
@@ -32,6 +34,12 @@ class DataSettings(Settings):
         lt=1,
         description="Image folders without `val`: the share of `train` that becomes the test set.",
     )
+    imbalance: float = Field(
+        default=1.0,
+        ge=1,
+        le=1e6,
+        description="Cut training data to a long tail: how many times the smallest class fits into the largest; 1: no.",
+    )
 
 
 class AugmentSettings(Settings):
@@ -56,6 +64,12 @@ class AugmentSettings(Settings):
 class ScenarioSettings(Settings):
     """How classes are spread over phases (protocol 1)."""
 
+    sizes: tuple[int, ...] | None = Field(
+        default=None,
+        min_length=2,
+        description="Classes of each phase, such as [20, 1, 12]; none: by phases and base_classes.",
+    )
+
     phases: int = Field(default=5, description="Phases that bring new classes, after phase 0.")
     base_classes: int | None = Field(
         default=None, description="Classes of phase 0; none: half of all; 0: as many as in the other phases."
@@ -69,3 +83,18 @@ class ScenarioSettings(Settings):
     validation: float = Field(
         default=0.0, description="Evaluate on this share of the training data instead of the test data."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_sizes(cls, values: Any) -> Any:
+        """`sizes` decides the number of phases, of classes, and of classes in phase 0."""
+        if not isinstance(values, Mapping) or not values.get("sizes"):
+            return values
+        sizes = values["sizes"]
+        if not isinstance(sizes, list | tuple) or any(type(size) is not int or size < 1 for size in sizes):
+            raise InputError(f"scenario.sizes: {sizes!r} given; expected whole numbers of at least 1")
+        implied = {"phases": len(sizes) - 1, "base_classes": sizes[0], "classes": sum(sizes)}
+        for name, value in implied.items():
+            if values.get(name, value) not in (value, None):
+                raise InputError(f"scenario.{name}: {values[name]!r} given; scenario.sizes makes it {value}")
+        return {**values, **implied}

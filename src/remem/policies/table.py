@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from remem.errors import InputError
+from remem.policies.auto import AUTO, Choice, Conditions, nearest_policy
 from remem.policies.fixed import Fixed
 from remem.policies.policy import Policy, sampled
+from remem.policies.proportional import Proportional
 from remem.policies.static import Static
 from remem.registry import Registry
 
 ZOO = Path(__file__).with_name("zoo")  # learned policies that ship, one folder each
+FOR_AUTO = ("rmm",)  # those that `auto` chooses from
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ def policy_folder(text: str) -> Path | None:
     return Path(path) if text not in POLICIES and (written_as_path or os.path.isdir(path)) else None
 
 
+def choose_policy(wanted: Conditions) -> Choice:
+    """What `auto` means under these conditions."""
+    return nearest_policy(wanted, {name: _shipped(name) for name in FOR_AUTO})
+
+
 def _shipped(name: str) -> Policy:
     from remem.policies.files import load_policy
 
@@ -61,6 +69,8 @@ def _random() -> Policy:
 
 POLICIES: Registry[PolicyEntry] = Registry("policy")
 POLICIES.add("static", PolicyEntry("the conventional scheme: exemplar part E, all other memory for new data", Static))
+_summary = "the same memory for every class: the old share is that of the old classes"
+POLICIES.add("proportional", PolicyEntry(_summary, Proportional))
 for _tenths in range(1, 10):
     _summary = f"{10 * _tenths} % of the memory for old classes in every phase"
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
@@ -69,6 +79,8 @@ for _name, _summary in {
     "rmm-one-level": "one level: old and new classes; learned on glyphs (or learn your own: learn-policy)",
 }.items():
     POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
+_summary = "the shipped learned policy that fits the data set, the method and the number of phases best"
+POLICIES.add(AUTO, PolicyEntry(_summary, partial(_shipped, FOR_AUTO[0])))  # `prepare` replaces it before a run
 _summary = "has learned nothing: its most probable action is half the memory for old classes, no change, an even split"
 POLICIES.add("rmm-untrained", PolicyEntry(_summary, partial(_untrained, "rmm-untrained")))
 POLICIES.add(

@@ -5,49 +5,13 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
-from remem.report.plots import accuracy_figure, memory_figure
-from remem.report.tables import (
-    Table,
-    by_settings,
-    group_names,
-    hundredths,
-    phase_table,
-    run_names,
-    summary_table,
-    validation,
-    varying_settings,
-)
+from remem.report.groups import group_runs, run_names, varying_settings
+from remem.report.plots import accuracy_figure, inline_svg, memory_figure
+from remem.report.style import STYLE
+from remem.report.summary import AVERAGE, summary_table
+from remem.report.tables import Table, hundredths, phase_table, validation
 from remem.runs.results import RunResult
 from remem.storage.atomic import write_atomically
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2129; --soft: #5b6472; --line: #d9dde4; --paper: #ffffff; --tint: #f4f6f9; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8ec; --soft: #a0a8b5; --line: #3a404b; --paper: #191c21; --tint: #22262d; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 3rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
-p { margin: .4rem 0; max-width: 46rem; }
-.soft, figcaption, footer { color: var(--soft); }
-.answer { background: var(--tint); border-left: 4px solid #0072B2; border-radius: 0 6px 6px 0; }
-.answer { margin: 1rem 0; padding: .7rem 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 30rem; }
-th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { font-weight: 600; background: var(--tint); }
-th.word, td.word { text-align: left; }
-figure { margin: 0 0 1.2rem; }
-figure svg { display: block; width: 100%; max-width: 46rem; height: auto; }
-figcaption { font-size: .92rem; max-width: 46rem; }
-details { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .9rem; margin: .5rem 0; }
-summary { cursor: pointer; }
-pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; }
-footer { margin-top: 2.5rem; font-size: .88rem; }
-"""
 
 
 def write_page(results: Sequence[RunResult], path: Path, title: str) -> None:
@@ -66,10 +30,13 @@ def page(results: Sequence[RunResult], title: str) -> str:
         html_table(summary_table(results)),
         f'<p class="soft">{escape(reading(results))}</p>',
         "<h2>Accuracy</h2>",
-        _figure(accuracy_figure(results), "After every phase: accuracy on all classes seen so far."),
+        _figure(
+            inline_svg(accuracy_figure(results), "accuracy", "Accuracy after every phase"),
+            "After every phase: accuracy on all classes seen so far.",
+        ),
         "<h2>Memory</h2>",
         _figure(
-            memory_figure(results),
+            inline_svg(memory_figure(results), "memory", "Samples held per old class and per new class"),
             "How many samples of each class are held while a phase trains: "
             "of every class that was there before (left), and of every class that just arrived (right).",
         ),
@@ -90,8 +57,9 @@ def page(results: Sequence[RunResult], title: str) -> str:
 
 def introduction(results: Sequence[RunResult]) -> list[str]:
     """Lines on what is compared, and on which data."""
-    lines = [f"Compared: {'; '.join(group_names(results))}.", *_evaluated_on(results)]
-    extra = varying_settings(results)
+    groups = group_runs(results)
+    lines = [f"Compared: {'; '.join(group.name for group in groups)}.", *_evaluated_on(results)]
+    extra = varying_settings(groups)
     if extra:
         lines.append(f"These runs differ in {', '.join(extra)} too.")
         return lines
@@ -107,10 +75,11 @@ def introduction(results: Sequence[RunResult]) -> list[str]:
 
 def _evaluated_on(results: Sequence[RunResult]) -> list[str]:
     """A line for runs that are not evaluated on test data; their numbers are for tuning, not for reporting."""
-    names = [name for name, runs in zip(group_names(results), by_settings(results), strict=True) if validation(runs[0])]
+    groups = group_runs(results)
+    names = [group.name for group in groups if validation(group.runs[0])]
     if not names:
         return []
-    if len(names) == len(by_settings(results)):
+    if len(names) == len(groups):
         return ["All runs are evaluated on a share of the training data, not on test data."]
     return [f"Not on test data, but evaluated on a share of the training data: {'; '.join(names)}."]
 
@@ -118,9 +87,9 @@ def _evaluated_on(results: Sequence[RunResult]) -> list[str]:
 def answer(results: Sequence[RunResult]) -> str:
     """One sentence on the best setting; oracles and unfinished runs do not compete."""
     ranked: list[tuple[float, str]] = []
-    for name, runs in zip(group_names(results), by_settings(results), strict=True):
-        if not runs[0].oracle and all(run.complete for run in runs):
-            ranked.append((sum(run.average_accuracy for run in runs) / len(runs), name))
+    for group in group_runs(results):
+        if not group.oracle and group.complete:
+            ranked.append((group.spread(AVERAGE).mean, group.name))
     ranked.sort(reverse=True)
     if not ranked:
         return "No run here is both complete and free of oracles."

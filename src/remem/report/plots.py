@@ -1,4 +1,4 @@
-"""Figures of runs as inline SVG. Text is drawn as paths, so pages need no fonts."""
+"""Figures of runs for print and for pages: accuracy, memory, and the phase x phase matrix."""
 
 import io
 import re
@@ -6,49 +6,122 @@ from collections.abc import Callable, Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from remem.evaluation.metrics import mean_interval
-from remem.report.tables import by_settings, group_names
-from remem.runs.results import PhaseRecord, RunResult
+from remem.report.groups import Group, group_runs
+from remem.report.series import Series, accuracy_series, held_series, matrix, scenarios
+from remem.runs.results import RunResult
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-INK = "#010203"  # a placeholder that `inline_svg` replaces by the page's own text colour, light or dark
+INK = "#010203"  # black; `inline_svg` replaces it by the page's own text colour, light or dark
 WIDTH, HEIGHT = 7.4, 3.5  # inches
-
-Point = tuple[int, float]  # phase, value
-
-
-def accuracy_figure(results: Sequence[RunResult]) -> str:
-    """Accuracy on all seen classes after every phase."""
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    axes = figure.subplots()
-    _lines(axes, results, lambda run: [(phase.phase, 100 * phase.accuracy) for phase in run.phases])
-    _style_axes(axes, "accuracy (%)")
-    _legend(figure, axes)
-    return inline_svg(figure, "accuracy", "Accuracy after every phase, one line per run")
+HEAT = "YlGnBu"
+MOST_NUMBERS = 12  # phases of a matrix with a number in every cell
+ENLARGED = 1.25  # the enlarged view ends this much above the highest number of samples of an old class
 
 
-def memory_figure(results: Sequence[RunResult]) -> str:
-    """Samples held per old class and per new class in every phase that has both."""
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    old, new = figure.subplots(1, 2)
-    _lines(old, results, lambda run: [(now.phase, samples_per_class(prior, now)[0]) for prior, now in _steps(run)])
-    _lines(new, results, lambda run: [(now.phase, samples_per_class(prior, now)[1]) for prior, now in _steps(run)])
-    for axes, age in ((old, "old"), (new, "new")):
-        _style_axes(axes, f"samples held per {age} class")
-        axes.set_ylim(bottom=0)
-    _legend(figure, old)
-    return inline_svg(figure, "memory", "Samples held per old class and per new class in every phase")
+def colour_of(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
 
 
-def samples_per_class(prior: PhaseRecord, now: PhaseRecord) -> tuple[float, float]:
-    """Samples held per old class and per new class in a phase, given the phase before it."""
-    old_classes = prior.classes_seen
-    return now.held_old / old_classes, now.held_new / (now.classes_seen - old_classes)
+def marker_of(place: int) -> str:
+    """No two of the first 49 groups have both colour and marker in common."""
+    return MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
+
+
+def accuracy_figure(results: Sequence[RunResult]) -> Figure:
+    """Accuracy on all seen classes after every phase; one plot per data set and number of phases."""
+
+    def draw(part: SubFigure, groups: Sequence[Group]) -> None:
+        axes = part.subplots()
+        for place, group in enumerate(groups):
+            _line(axes, accuracy_series(group), place, scale=100, highest=100)
+        _style_axes(axes, "accuracy (%)")
+        _legend(part, groups)
+
+    return _rows(results, draw)
+
+
+def memory_figure(results: Sequence[RunResult]) -> Figure:
+    """Samples held per old class (solid) and per new class (dashed), with an enlarged view: the paper's Figure 4."""
+
+    def draw(part: SubFigure, groups: Sequence[Group]) -> None:
+        whole, enlarged = part.subplots(1, 2)
+        series = [held_series(group) for group in groups]
+        strict = [old for (old, _), group in zip(series, groups, strict=True) if not group.oracle]
+        for place, (old, new) in enumerate(series):
+            for axes in (whole, enlarged):
+                _line(axes, old, place)
+                _line(axes, new, place, dashed=True)
+        _style_axes(whole, "samples per class")
+        _style_axes(enlarged, "", "enlarged")
+        whole.set_ylim(bottom=0)
+        enlarged.set_ylim(0, ENLARGED * max((mean for old in strict for mean in old.means), default=0) or None)
+        _legend(part, groups, ages=True)
+
+    return _rows(results, draw)
+
+
+def _rows(results: Sequence[RunResult], draw: Callable[[SubFigure, Sequence[Group]], None]) -> Figure:
+    """One row per data set and number of phases, with a legend of its own."""
+    rows = {title: group_runs(runs) for title, runs in scenarios(results).items()}
+    heights = [HEIGHT + 0.07 * max(0, len(groups) - 6) for groups in rows.values()]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    parts = figure.subfigures(len(rows), squeeze=False, height_ratios=heights)[:, 0]
+    for part, (title, groups) in zip(parts, rows.items(), strict=True):
+        draw(part, groups)
+        if len(rows) > 1:
+            part.legends[0].set_title(title, {"size": 9, "weight": "bold"})
+            part.legends[0].get_title().set_color(INK)
+    return figure
+
+
+def matrix_figure(results: Sequence[RunResult]) -> Figure:
+    """Accuracy on the classes of every phase (columns) after every phase (rows); means over seeds."""
+    groups = group_runs(results)
+    columns = min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    figure = Figure(figsize=(3.1 * columns + 1, 3.3 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, group in zip(places, groups, strict=False):
+        values = matrix(group)
+        mesh = axes.imshow(100 * values, vmin=0, vmax=100, cmap=HEAT)
+        _style_axes(axes, "after phase", group.name, grid=False)
+        axes.set_xlabel("classes of phase", color=INK)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        if len(values) <= MOST_NUMBERS:
+            for row in range(len(values)):
+                for column in range(row + 1):
+                    share = values[row, column]
+                    ink = "white" if share > 0.55 else "#010203"
+                    axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", color=ink, fontsize=7)
+    for axes in places[len(groups) :]:
+        axes.set_axis_off()
+    bar = figure.colorbar(mesh, ax=list(places), shrink=0.8, pad=0.02)
+    bar.set_label("accuracy (%)", color=INK)
+    bar.ax.tick_params(colors=INK, labelsize=8)
+    bar.outline.set_visible(False)
+    return figure
+
+
+KINDS: dict[str, Callable[[Sequence[RunResult]], Figure]] = {
+    "accuracy": accuracy_figure,
+    "memory": memory_figure,
+    "matrix": matrix_figure,
+}
+
+
+def encode(figure: Figure, kind: str) -> bytes:
+    """The bytes of a PDF, PNG or SVG file; equal figures give equal bytes."""
+    buffer = io.BytesIO()
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "remem", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=kind, dpi=200, facecolor="white", metadata=undated)
+    return buffer.getvalue()
 
 
 def inline_svg(figure: Figure, name: str, label: str) -> str:
@@ -68,39 +141,51 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     return svg.replace(INK, "currentColor").replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
-def _lines(axes: Axes, results: Sequence[RunResult], points: Callable[[RunResult], list[Point]]) -> None:
-    """One line per setting; for several seeds their mean, with its 95 % interval as a band."""
-    for index, (name, runs) in enumerate(zip(group_names(results), by_settings(results), strict=True)):
-        values: dict[int, list[float]] = {}
-        for run in runs:
-            for phase, value in points(run):
-                values.setdefault(phase, []).append(value)
-        phases = sorted(values)
-        means = [mean_interval(values[phase]) for phase in phases]
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        middle = [mean for mean, _ in means]
-        axes.plot(phases, middle, color=colour, marker=marker, markersize=5, linewidth=1.8, label=name)
-        if any(half is not None for _, half in means):
-            low, high = ([mean + sign * (half or 0.0) for mean, half in means] for sign in (-1, 1))
-            axes.fill_between(phases, low, high, color=colour, alpha=0.18, linewidth=0)
+def _line(
+    axes: Axes,
+    series: Series,
+    place: int,
+    *,
+    scale: float = 1.0,
+    dashed: bool = False,
+    highest: float | None = None,
+) -> None:
+    """Means over seeds; with their 95 % intervals as a band, from 0 to the highest possible value, if that is given."""
+    colour, marker = colour_of(place), marker_of(place)
+    middle = [scale * mean for mean in series.means]
+    [line] = axes.plot(series.phases, middle, color=colour, marker=marker, markersize=4.5, linewidth=1.6)
+    if dashed:
+        line.set(linestyle="--", markerfacecolor="white")
+    if highest is not None and any(half is not None for half in series.halves):
+        spans = [(mean, scale * (half or 0.0)) for mean, half in zip(middle, series.halves, strict=True)]
+        low, high = [max(0.0, mean - half) for mean, half in spans], [min(highest, mean + half) for mean, half in spans]
+        axes.fill_between(series.phases, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
-def _steps(run: RunResult) -> list[tuple[PhaseRecord, PhaseRecord]]:
-    return list(zip(run.phases, run.phases[1:], strict=False))
-
-
-def _style_axes(axes: Axes, label: str) -> None:
+def _style_axes(axes: Axes, label: str, title: str = "", *, grid: bool = True) -> None:
     axes.set_xlabel("phase", color=INK)
     axes.set_ylabel(label, color=INK)
+    axes.set_title(title, color=INK, fontsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(colors=INK, width=0.6)
-    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+    if grid:
+        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set(color=INK, linewidth=0.6)
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
-    handles, names = axes.get_legend_handles_labels()
-    if names:
-        figure.legend(handles, names, loc="outside upper left", ncols=2, frameon=False, labelcolor=INK)
+def _legend(figure: Figure | SubFigure, groups: Sequence[Group], *, ages: bool = False) -> None:
+    lines = [
+        Line2D([], [], color=colour_of(place), marker=marker_of(place), markersize=4.5, linewidth=1.6, label=group.name)
+        for place, group in enumerate(groups)
+    ]
+    if ages:
+        lines += [
+            Line2D([], [], color=INK, linestyle="-", label="old classes"),
+            Line2D([], [], color=INK, linestyle="--", label="new classes"),
+        ]
+    widest = max(len(group.name) for group in groups)
+    columns = 3 if widest < 24 else 2 if widest < 46 else 1
+    look = {"frameon": False, "labelcolor": INK, "fontsize": 8, "alignment": "left"}
+    figure.legend(handles=lines, loc="outside upper left", ncols=columns, **look)

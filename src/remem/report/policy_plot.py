@@ -1,11 +1,9 @@
 """Figures of a policy: probabilities of the first share, heat maps of changes and splits, and its paths."""
 
-import io
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
@@ -14,15 +12,14 @@ from remem.action import CHANGES
 from remem.policies.policy import Policy
 from remem.policies.rmm import SHARES, TwoLevelPolicy
 from remem.report import policy_view
-from remem.report.page import STYLE
-from remem.report.plots import COLOURS, INK, MARKERS, inline_svg
+from remem.report.plots import COLOURS, HEAT, INK, MARKERS, encode, inline_svg
 from remem.report.policy_text import policy_text, provenance_text
 from remem.report.policy_view import BASE, CUSTOMARY, LATER, RATIOS, SPLIT_RATIO, FloatArray
+from remem.report.style import STYLE
 from remem.storage.atomic import write_atomically
 
 WIDTH, ROW = 9.0, 2.6  # inches
 FINE = tuple(np.geomspace(RATIOS[0], RATIOS[-1], 25).tolist())
-HEAT = "YlGnBu"
 TENTHS = [share / 10 for share in SHARES]
 TICKS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
@@ -33,12 +30,7 @@ def draw_policy(policy: Policy, path: Path) -> None:
     if path.suffix.lower() == ".html":
         write_atomically(path, policy_page(policy).encode())
         return
-    buffer = io.BytesIO()
-    kind = path.suffix.lower().removeprefix(".")
-    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "policy"}):
-        metadata = {"Date": None} if kind == "svg" else {}
-        policy_figure(policy).savefig(buffer, format=kind, dpi=150, facecolor="white", metadata=metadata)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, encode(policy_figure(policy), path.suffix.lower().removeprefix(".")))
 
 
 def policy_page(policy: Policy) -> str:

@@ -1,7 +1,9 @@
 """The table of a study's summary, and notes on how to read it."""
 
-from remem.report.tables import NOTHING, ORACLE, Table, plus_minus
-from remem.studies.summary import Spread, StudySummary, SummaryRow
+from remem.report.groups import NOTHING, ORACLE
+from remem.report.tables import Table, plus_minus
+from remem.runs.results import Spread
+from remem.studies.summary import StudySummary, SummaryRow
 
 
 def study_table(summary: StudySummary) -> Table:

@@ -1,16 +1,10 @@
-"""Tables of runs, written as text, as Markdown or, in page.py, as HTML."""
+"""Tables with formatted cells, as text or Markdown, and those of single runs."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from remem.evaluation.metrics import mean_interval
+from remem.report.groups import NOTHING, run_names
 from remem.runs.results import PhaseRecord, RunResult
-
-NOTHING = "-"
-ROW_NAMES = ("seed", "policy")  # settings that name a row; neither they nor those of the method have a column
-ORACLE = " (oracle)"
 
 
 @dataclass(frozen=True)
@@ -38,22 +32,6 @@ class Table:
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         return "  ".join(cells).rstrip()
-
-
-def summary_table(results: Sequence[RunResult]) -> Table:
-    """One row per setting; for several seeds the mean and its 95 % interval."""
-    extra = varying_settings(results)
-    groups = by_settings(results)
-    rows = []
-    for runs, (method, policy) in zip(groups, _method_and_policy(groups), strict=True):
-        oracle = ORACLE if runs[0].oracle else ""
-        cells = [method + oracle, policy, *(_word(runs[0], key) for key in extra)]
-        numbers = [_over_seeds([getattr(run, name) for run in runs]) for name in ("average_accuracy", "last_accuracy")]
-        lost = _over_seeds([run.forgetting for run in runs])
-        peak = max(run.samples_peak for run in runs)
-        rows.append((*cells, str(len(runs)), *numbers, lost, str(peak)))
-    header = ("method", "policy", *extra, "runs", "average %", "last %", "forgetting", "peak samples")
-    return Table(header, tuple(rows), labels=2 + len(extra))
 
 
 def comparison_table(results: Sequence[RunResult]) -> Table:
@@ -87,51 +65,6 @@ def validation(run: RunResult) -> float:
     return float(run.config["scenario"]["validation"])
 
 
-def by_settings(results: Sequence[RunResult]) -> list[list[RunResult]]:
-    """Groups of runs that differ only in the seed."""
-    groups: dict[str, list[RunResult]] = {}
-    for run in results:
-        groups.setdefault(_group_of(run), []).append(run)
-    return list(groups.values())
-
-
-def group_names(results: Sequence[RunResult]) -> list[str]:
-    """A unique name for each group of `by_settings`: method, policy and whatever else tells them apart."""
-    extra = varying_settings(results)
-    groups = by_settings(results)
-    names = []
-    for runs, (method, policy) in zip(groups, _method_and_policy(groups), strict=True):
-        oracle = ORACLE if runs[0].oracle else ""
-        others = (f"{key} {_word(runs[0], key)}" for key in extra)
-        names.append(", ".join([f"{method} / {policy}{oracle}", *others]))
-    return names
-
-
-def run_names(results: Sequence[RunResult]) -> list[str]:
-    """A name for each run: its group's, with the seed if the group has several runs."""
-    groups = by_settings(results)
-    named = {_group_of(runs[0]): (name, len(runs)) for name, runs in zip(group_names(results), groups, strict=True)}
-    names = []
-    for run in results:
-        name, count = named[_group_of(run)]
-        names.append(f"{name}, seed {run.config['seed']}" if count > 1 else name)
-    return names
-
-
-def varying_settings(results: Sequence[RunResult]) -> list[str]:
-    """Dotted names of the settings that differ between runs, except seed, policy and those of the method."""
-    return [key for key in _differing(results) if key not in ROW_NAMES and not key.startswith("method.")]
-
-
-def flat(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """{'seed': 1, 'train': {'epochs': 5}} -> ('seed', 1), ('train.epochs', 5); deeper tables are values."""
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{name}", inner) for name, inner in value.items())
-        else:
-            yield key, value
-
-
 def hundredths(share: float | None) -> str:
     """0.49153 -> '49.15'."""
     return NOTHING if share is None else f"{100 * share:.2f}"
@@ -147,51 +80,3 @@ def _phase_row(phase: PhaseRecord) -> tuple[str, ...]:
     share = NOTHING if phase.action is None else f"{phase.action.old_share:.2f}"
     counts = (str(phase.held_old), str(phase.held_new))
     return (str(phase.phase), str(phase.classes_seen), *(hundredths(value) for value in accuracies), share, *counts)
-
-
-def _over_seeds(values: Sequence[float]) -> str:
-    return plus_minus(*mean_interval(values))
-
-
-def _group_of(run: RunResult) -> str:
-    return json.dumps({key: value for key, value in run.config.items() if key != "seed"}, sort_keys=True)
-
-
-def _method_and_policy(groups: Sequence[Sequence[RunResult]]) -> list[tuple[str, str]]:
-    """`finetune (replay=false)` and `static` for every group.
-
-    Settings of a method are compared among its own runs only. Where the policy decides nothing, the label does not
-    show it, and it counts as one of these settings.
-    """
-    firsts = [runs[0] for runs in groups]
-    labels = [run.label.removesuffix(ORACLE).split(" / ", 1) for run in firsts]
-    by_method: dict[str, list[RunResult]] = {}
-    without_policy: dict[str, list[RunResult]] = {}
-    for run, (method, policy) in zip(firsts, labels, strict=True):
-        by_method.setdefault(method, []).append(run)
-        if policy == NOTHING:
-            without_policy.setdefault(method, []).append(run)
-    own = {method: [key for key in _differing(runs) if key.startswith("method.")] for method, runs in by_method.items()}
-    named_by_policy = {method for method, runs in without_policy.items() if "policy" in _differing(runs)}
-    names = []
-    for run, (method, policy) in zip(firsts, labels, strict=True):
-        keys = [*own[method], *(["policy"] if policy == NOTHING and method in named_by_policy else [])]
-        words = ", ".join(f"{key.removeprefix('method.')}={_word(run, key)}" for key in keys)
-        names.append((f"{method} ({words})" if words else method, policy))
-    return names
-
-
-def _differing(runs: Sequence[RunResult]) -> list[str]:
-    """Dotted names of the settings that differ between these runs; a missing one differs too."""
-    keys = dict.fromkeys(key for run in runs for key, _ in flat(run.config))
-    return [key for key in keys if len({_word(run, key) for run in runs}) > 1]
-
-
-def _word(run: RunResult, key: str) -> str:
-    """A setting as text; `-` if the run lacks it."""
-    section, dot, name = key.partition(".")
-    table, last = (run.config.get(section, {}), name) if dot else (run.config, section)
-    if last not in table:
-        return NOTHING
-    value = table[last]
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

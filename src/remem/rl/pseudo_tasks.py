@@ -12,7 +12,7 @@ from remem.data.batches import SMALLEST
 from remem.data.datasets import load_dataset
 from remem.data.preprocessing import Preprocessing
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
-from remem.data.scenario import Scenario, phase_sizes, selected_classes
+from remem.data.scenario import Scenario, divide, selected_classes
 from remem.data.settings import ScenarioSettings
 from remem.data.source import ArraySource, Dataset
 from remem.episode import Episode
@@ -62,7 +62,7 @@ class PseudoTasks:
         target, source = self._config.target, self._config.learn.source
         if source.startswith("dataset:"):
             return tuple(range(len(self.dataset.class_names)))
-        sizes = phase_sizes(len(self._order), target.scenario.phases, target.scenario.base_classes)
+        sizes = divide(len(self._order), target.scenario)
         return self._order if source == "target" else self._order[: sizes[0]]
 
     @cached_property
@@ -144,8 +144,10 @@ class PseudoTasks:
         # Class order and validation samples belong to the task, even if its runs share nothing else.
         streams = Streams(config.seed, f"pseudo {key.number}")
         phases = config.scenario.phases if learn.phases is None else learn.phases[key.number % len(learn.phases)]
-        base = config.scenario.base_classes if learn.source == "target" else None
-        division = ScenarioSettings(phases=phases, base_classes=base)
+        whole = config.scenario if learn.source == "target" else ScenarioSettings()
+        # a target without a large phase 0 has pseudo tasks without one
+        base = 0 if config.scenario.base_classes == 0 else whole.base_classes
+        division = ScenarioSettings(phases=phases, base_classes=base, sizes=whole.sizes)
         scenario = pseudo_scenario(self.dataset, self.classes, division, streams, shuffled=learn.source != "target")
         train = self._batches_in_proportion(config.train, scenario)
         if key.fidelity != "full":
@@ -197,7 +199,7 @@ class PseudoTasks:
         """Counts classes and training samples of the target's phases, without reading its test set."""
         division, order = self._config.target.scenario, self._order
         facts, start = [], 0
-        for size in phase_sizes(len(order), division.phases, division.base_classes):
+        for size in divide(len(order), division):
             facts.append(PhaseFacts(size, training_rows(self.dataset, order[start : start + size])))
             start += size
         return facts

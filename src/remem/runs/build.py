@@ -20,9 +20,10 @@ from remem.methods.table import METHODS
 from remem.nets.backbones import backbone_name
 from remem.nets.network import Network, build_network
 from remem.nets.settings import NetSettings
+from remem.policies.auto import AUTO, Conditions
 from remem.policies.learned import Learned
 from remem.policies.policy import Policy, sampled
-from remem.policies.table import policy_folder, resolve_policy
+from remem.policies.table import choose_policy, policy_folder, resolve_policy
 from remem.runs.config import RunConfig, with_absolute_paths
 from remem.runs.devices import limit_threads, resolve_devices
 from remem.runs.heap import keep_freed_memory
@@ -39,6 +40,7 @@ def prepare(
     policy: Policy | None = None,
 ) -> Prepared:
     """Builds a run and checks everything that can be checked before training. `policy` may be user-defined."""
+    config, notes = _choose_policy(config, policy)
     config, policy = _pin_policy(config, policy)
     SELECTIONS[config.memory.selection]
     method = METHODS[config.method.name].build(config.method)
@@ -51,9 +53,17 @@ def prepare(
     if module is not None:
         config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
     resolved = _resolve(with_absolute_paths(config), scenario, budget)
-    prepared = Prepared(resolved, scenario, budget, method, policy, module)
+    prepared = Prepared(resolved, scenario, budget, method, policy, module, notes)
     network_builder(prepared)(0)  # raises if the backbone does not fit the data
     return prepared
+
+
+def _choose_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple[str, ...]]:
+    """Replaces `auto` by a shipped policy, and says which one."""
+    if own is not None or config.policy != AUTO:
+        return config, ()
+    choice = choose_policy(Conditions(config.data.name, config.method.name, config.scenario.phases))
+    return config.model_copy(update={"policy": choice.name}), (choice.reason,)
 
 
 def _pin_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:

@@ -21,6 +21,7 @@ class Prepared:
     method: Method
     policy: Policy
     module: nn.Module | None = None  # a user-defined backbone
+    notes: tuple[str, ...] = ()  # messages for the user, besides those on the data
 
     @property
     def memory_in_words(self) -> str:

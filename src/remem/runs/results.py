@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import remem
 from remem.errors import DamagedFileError
-from remem.evaluation.metrics import confusion, forgetting
+from remem.evaluation.metrics import confusion, forgetting, mean_interval
 from remem.runs.renamed import current_names
 from remem.storage.atomic import write_atomically
 from remem.storage.jsonfile import read_json, write_json
@@ -24,6 +24,18 @@ class Record(BaseModel):
     """A part of `result.json`. Fields added by later versions are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Spread(Record):
+    """A mean over seeds and half of its 95 % interval; None for a single seed."""
+
+    mean: float
+    half_width: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        mean, half = mean_interval(values)
+        return cls(mean=mean, half_width=half)
 
 
 class ActionRecord(Record):

@@ -35,7 +35,7 @@ def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) ->
 
 def named(error: OSError, path: Path) -> OSError:
     """The same error with the file that the user knows: a full disk names none, and a part has a name of its own."""
-    return type(error)(error.errno, error.strerror, str(path))
+    return type(error)(error.errno, error.strerror or str(error), str(path))
 
 
 def part_of(path: Path) -> Path:

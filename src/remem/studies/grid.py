@@ -28,6 +28,20 @@ PATHS = ("data.name", "data.root", "scenario.order")  # settings that may be pat
 LONGEST_NAME = 200  # most file systems allow 255
 
 
+class StudyPart(Settings):
+    """A part of the grid: the values of some axes; an axis that is not given has all of its values."""
+
+    methods: tuple[str, ...] | None = Field(default=None, min_length=1, description="Methods of this part.")
+    policies: tuple[str, ...] | None = Field(default=None, min_length=1, description="Policies of this part.")
+    phases: tuple[int, ...] | None = Field(default=None, min_length=1, description="Numbers of phases of this part.")
+    seeds: tuple[int, ...] | None = Field(default=None, min_length=1, description="Seeds of this part.")
+
+    def has(self, values: Mapping[str, Any]) -> bool:
+        """Whether the run with these values, by axis, belongs to this part."""
+        chosen = {key: getattr(self, name) for key, name in OWN_AXES.items()}
+        return all(own is None or values[key] in own for key, own in chosen.items())
+
+
 class StudySettings(Settings):
     """The `study` section: the values of every axis; an axis that is not given has the one value of the run."""
 
@@ -40,6 +54,10 @@ class StudySettings(Settings):
     order_by_seed: bool = Field(default=False, description="Give seed K the class order seed:K.")
     vary: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict, description="Any other settings by their dotted names, each with a list of values."
+    )
+
+    parts: tuple[StudyPart, ...] = Field(
+        default=(), description="Run only these parts of the grid, [[study.parts]]; none: all of it."
     )
 
     @model_validator(mode="after")
@@ -58,7 +76,17 @@ class StudySettings(Settings):
             twice = [value for place, value in enumerate(values) if value in values[:place]]
             if twice:
                 raise InputError(f"{field}: {twice[0]!r} given twice; expected each value once")
+        for part in self.parts:
+            self._has_part(part)
         return self
+
+    def _has_part(self, part: StudyPart) -> None:
+        for name in OWN_AXES.values():
+            values = getattr(self, name) or ()
+            for value in getattr(part, name) or ():
+                if value not in values:
+                    known = ", ".join(map(str, values)) or "none"
+                    raise InputError(f"study.parts: {value!r} given; expected values of study.{name} ({known})")
 
 
 @dataclass(frozen=True)
@@ -147,10 +175,12 @@ def _axes(settings: StudySettings, base: Tree) -> tuple[Axis, ...]:
 def _grid(axes: Sequence[Axis], settings: StudySettings, base: Tree) -> Iterator[StudyRun]:
     for numbers in product(*(range(len(axis.values)) for axis in axes)):
         place = {axis.key: number for axis, number in zip(axes, numbers, strict=True)}
+        values = {axis.key: axis.values[place[axis.key]] for axis in axes}
+        if settings.parts and not any(part.has(values) for part in settings.parts):
+            continue
         name = run_name(axes, place)
         if len(name) > LONGEST_NAME:
             raise InputError(f"study.vary: '{name}' is too long for the name of a folder; expected fewer axes")
-        values = {axis.key: axis.values[place[axis.key]] for axis in axes}
         policy = values[POLICY]
         if policy in LEARNED:
             values[POLICY] = stand_in(policy)
@@ -246,8 +276,16 @@ def _anchored_settings(settings: StudySettings) -> StudySettings:
         "vary": {key: tuple(_anchored_value(key, value) for value in values) for key, values in vary.items()}
     }
     if settings.policies is not None:
-        update["policies"] = tuple(_anchored_value(POLICY, policy) for policy in settings.policies)
+        update["policies"] = _anchored_policies(settings.policies)
+    update["parts"] = tuple(
+        part.model_dump() | ({} if part.policies is None else {"policies": _anchored_policies(part.policies)})
+        for part in settings.parts
+    )
     return read_section(StudySettings, "study", settings.model_dump() | update)
+
+
+def _anchored_policies(policies: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_anchored_value(POLICY, policy) for policy in policies)
 
 
 def _anchored(key: str, value: Any) -> Any:

@@ -4,23 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import remem
-from remem.evaluation.metrics import mean_interval
-from remem.runs.results import Record, RunResult
+from remem.runs.results import Record, RunResult, Spread
 from remem.studies.grid import METHOD, PATHS, PHASES, POLICY, SEED, Study, StudyRun
 
 Cell = tuple[tuple[str, int], ...]  # numbers of the values on all axes but the seed
-
-
-class Spread(Record):
-    """A mean over seeds and half of its 95 % interval; None for a single seed."""
-
-    mean: float
-    half_width: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
-        mean, half = mean_interval(values)
-        return cls(mean=mean, half_width=half)
 
 
 class Place(Record):
@@ -92,7 +79,8 @@ def summarise_study(study: Study, results: Mapping[str, RunResult]) -> StudySumm
         groups.setdefault(_cell(run), []).append(run)
     rows = []
     for cell, runs in groups.items():
-        base = groups[tuple((key, 0 if key == POLICY else number) for key, number in cell)]
+        # a study of parts need not have the first policy everywhere
+        base = groups.get(tuple((key, 0 if key == POLICY else number) for key, number in cell), [])
         rows.append(_row(study, runs, base, results))
     listed = tuple(_run(study, run, results[run.name]) for run in study.runs)
     memory = tuple(dict.fromkeys(results[run.name].memory for run in study.runs if results[run.name].memory))
@@ -119,14 +107,19 @@ def _row(
         average_accuracy=Spread.of([result.average_accuracy for result in own]),
         last_accuracy=Spread.of([result.last_accuracy for result in own]),
         forgetting=Spread.of([result.forgetting for result in own]),
-        difference=_difference(study, base, own, results) if runs[0].place[POLICY] else None,
+        difference=_difference(study, base, runs, results) if runs[0].place[POLICY] else None,
     )
 
 
 def _difference(
-    study: Study, base: Sequence[StudyRun], own: Sequence[RunResult], results: Mapping[str, RunResult]
-) -> Difference:
-    pairs = list(zip(own, (results[run.name] for run in base), strict=True))  # the same seeds in the same order
+    study: Study, base: Sequence[StudyRun], runs: Sequence[StudyRun], results: Mapping[str, RunResult]
+) -> Difference | None:
+    """Differences over the seeds that both have; None if there are none."""
+    firsts = {run.place[SEED]: run for run in base}
+    both = [(run, firsts[run.place[SEED]]) for run in runs if run.place[SEED] in firsts]
+    pairs = [(results[run.name], results[first.name]) for run, first in both]
+    if not pairs:
+        return None
     return Difference(
         policy=policy_word(study, base[0]),
         average_accuracy=Spread.of([one.average_accuracy - other.average_accuracy for one, other in pairs]),

@@ -1,0 +1,66 @@
+"""`auto`: which policy is nearest, by hand, and that a run says so."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from factories import blobs, ready
+from remem.action import Action, State
+from remem.cli.run import describe
+from remem.policies.auto import Conditions, nearest_policy
+from remem.policies.table import FOR_AUTO, choose_policy
+from remem.runs.run import run
+
+
+@dataclass(frozen=True)
+class Known:
+    """A policy of which only the provenance matters."""
+
+    data: str
+    method: str
+    phases: tuple[int, ...]
+    name: str = "known"
+    oracle: bool = False
+
+    def act(self, state: State) -> Action:
+        return Action()
+
+    def provenance(self) -> dict[str, object]:
+        return {"source": {"data": self.data, "phases": list(self.phases)}, "method": {"name": self.method}}
+
+
+SHIPPED = {
+    "few": Known("glyphs", "lwf", (5,)),
+    "many": Known("glyphs", "lwf", (25,)),
+    "general": Known("cifar100", "lucir", (5, 10, 25)),
+    "other-method": Known("cifar100", "icarl", (5, 10, 25)),
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "phases", "name"),
+    [
+        ("glyphs", "lwf", 5, "few"),
+        ("glyphs", "lucir", 25, "many"),  # the data set before the method
+        ("glyphs", "lwf", 10, "general"),  # the number of phases before the data set
+        ("cifar100", "icarl", 5, "other-method"),
+        ("folder:photos", "podnet", 11, "general"),  # ties go to the first
+        ("folder:photos", "podnet", 100, "many"),
+    ],
+)
+def test_the_nearest_policy(data: str, method: str, phases: int, name: str) -> None:
+    choice = nearest_policy(Conditions(data, method, phases), SHIPPED)
+    assert choice.name == name
+    assert choice.reason.startswith(f"policy auto: {name}, learned on {SHIPPED[name].data} (")
+    assert choice.reason.endswith(f"this run has {method}, N = {phases}")
+
+
+def test_a_run_with_auto_is_one_with_the_chosen_policy_and_says_so() -> None:
+    prepared = ready(blobs(), {"policy": "auto"})
+    chosen = choose_policy(Conditions("blobs", "icarl", 2)).name
+    assert chosen in FOR_AUTO
+    assert prepared.config.policy == chosen
+    assert [line for line in describe(prepared) if "policy auto: " in line]
+    named = ready(blobs(), {"policy": chosen})
+    assert not [line for line in describe(named) if "auto" in line]
+    assert run(prepared).average_accuracy == run(named).average_accuracy

@@ -1,0 +1,97 @@
+"""plots.py and series.py: what figures show, read back from the drawn lines; every kind of file."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from matplotlib.lines import Line2D
+
+from remem.report.groups import group_runs
+from remem.report.plots import (
+    COLOURS,
+    KINDS,
+    accuracy_figure,
+    colour_of,
+    encode,
+    inline_svg,
+    marker_of,
+    matrix_figure,
+    memory_figure,
+)
+from remem.report.series import matrix, samples_per_class, scenarios
+from report_factories import make_run
+
+RUNS = [make_run("icarl", "static", [0.81, 0.62, 0.43]), make_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
+SEEDS = [make_run("icarl", "static", [0.8, last], seed=seed) for seed, last in enumerate((0.4, 0.44, 0.48))]
+BEGINNINGS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+
+
+def values(line: Line2D) -> list[float]:
+    return [float(value) for value in np.asarray(line.get_ydata(), float)]
+
+
+def test_lines_are_the_accuracies_in_percent() -> None:
+    [axes] = accuracy_figure(RUNS).axes
+    assert [values(line) for line in axes.lines] == [
+        pytest.approx([81, 62, 43]),
+        pytest.approx([81, 67, 55]),
+    ]
+    assert len(axes.collections) == 0  # one seed has no band
+
+
+def test_bands_are_intervals_over_seeds() -> None:
+    [axes] = accuracy_figure(SEEDS).axes
+    [line] = axes.lines
+    assert values(line) == pytest.approx([80, 44])
+    [band] = axes.collections
+    # Deviation 4, t(2) = 4.3027, half width 4.3027 x 4 / sqrt(3) = 9.937.
+    assert band.get_datalim(axes.transData).bounds[1] == pytest.approx(44 - 9.937, abs=0.01)
+
+
+def test_memory_has_old_and_new_classes_and_an_enlarged_view() -> None:
+    whole, enlarged = memory_figure(RUNS).axes
+    # Phase 1: 10 samples of 4 old and 30 of 2 new classes; phase 2: of 6 old ones.
+    old, new = (values(line) for line in whole.lines[:2])
+    assert old == pytest.approx([10 / 4, 10 / 6])
+    assert new == [15, 15]
+    assert (whole.lines[0].get_linestyle(), whole.lines[1].get_linestyle()) == ("-", "--")
+    assert enlarged.get_ylim() == pytest.approx((0, 1.25 * 10 / 4))
+
+
+def test_the_matrix_is_a_mean_over_seeds_and_has_no_values_above_the_diagonal() -> None:
+    [group] = group_runs(SEEDS)
+    np.testing.assert_allclose(matrix(group), [[0.8, np.nan], [0.44, 0.44]])
+    axes, _bar = matrix_figure(SEEDS).axes
+    assert [text.get_text() for text in axes.texts] == ["80", "44", "44"]
+    assert axes.get_title() == "icarl / static"
+
+
+def test_scenarios_do_not_share_a_plot() -> None:
+    other = make_run("icarl", "static", [0.8, 0.6], data={"name": "digits"})
+    assert [len(runs) for runs in scenarios([*RUNS, other]).values()] == [2, 1]
+    assert len(accuracy_figure([*RUNS, other]).axes) == 2
+
+
+def test_many_groups_look_different() -> None:
+    assert len({(colour_of(place), marker_of(place)) for place in range(49)}) == 49
+
+
+@pytest.mark.parametrize(("kind", "form"), [*product(KINDS, BEGINNINGS)])
+def test_every_kind_of_file_is_written_and_repeats_exactly(kind: str, form: str) -> None:
+    content = encode(KINDS[kind](RUNS), form)
+    assert content.startswith(BEGINNINGS[form])
+    assert content == encode(KINDS[kind](RUNS), form)
+
+
+def test_inline_figures_use_the_text_colour_of_the_page() -> None:
+    svg = inline_svg(accuracy_figure(RUNS), "accuracy", "label")
+    assert svg == inline_svg(accuracy_figure(RUNS), "accuracy", "label")
+    assert "currentColor" in svg
+    assert all(colour.lower() in svg.lower() for colour in COLOURS[:2])
+    assert COLOURS[2].lower() not in svg.lower()
+    assert "<text" not in svg  # letters are paths: no font is needed
+
+
+def test_samples_per_class() -> None:
+    _, first, second = RUNS[0].phases
+    assert samples_per_class(first, second) == pytest.approx((10 / 6, 30 / 2))
