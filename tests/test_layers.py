@@ -60,7 +60,8 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "presets migrations results",  # files
         "config",
         "prepared model trials identity",
-        "build dry_run phase0_cache predict_inputs",  # from settings to objects
+        "build dry_run phase0_cache predict_inputs inside",  # from settings to objects
+        "writer",
         "run estimate",
         "jobs",
     ),

@@ -63,6 +63,7 @@ class RunConfig(Settings):
         tree = self.model_dump(mode="json")
         del tree["data"]["root"]
         del tree["policy_sha256"]  # part of the policy's provenance
+        del tree["train"]["checkpoint_minutes"]  # changes no number
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
