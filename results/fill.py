@@ -21,6 +21,7 @@ from remem.rl.config import LearnConfig, read_learn_settings
 from remem.rl.learn import POLICY, learn_in_folder
 from remem.runs.config import validate
 from remem.storage.jsonfile import read_json
+from remem.studies.cost import Settings
 from remem.studies.grid import Study, StudyRun, plan_study, read_study_file
 from remem.studies.run import POLICIES, RUNS, check_learnings, check_runs, make_jobs
 
@@ -71,14 +72,14 @@ def chosen(runs: Sequence[StudyRun], only: Sequence[str]) -> list[StudyRun]:
 
 def missing(study: Study, runs: Sequence[StudyRun], results: Path, store: Path) -> Iterator[StudyRun]:
     """Yields the runs that no study has, and copies those that another one has."""
-    known = stored_runs(results)
+    known, settings = stored_runs(results), Settings()
     for run in runs:
         learned = None if run.learning is None else learned_settings(study.learnings[run.learning])
-        config = run.config if run.learning is None else run.config.model_copy(update={"policy": run.policy})
-        path, own = known.get(settings_key(config.public(), learned)), store / RUNS / f"{run.name}.json"
+        config = settings.prepare(run.config).config.public() | {"policy": run.policy}
+        path, own = known.get(settings_key(config, learned)), store / RUNS / f"{run.name}.json"
         if path is None:
             yield run
-        elif path != own and path.parent.parent.name != store.name:
+        elif path.parent.parent.name != store.name:
             copy(path, own)
 
 
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         study, out = plan_study(read_study_file(Path(options.name))), options.out.absolute()
-        store = options.results / "unfinished" / options.name
+        store = options.results / "unfinished" / Path(options.name).stem
         runs = list(missing(study, chosen(study.runs, options.only), options.results, store))
         print(f"{len(runs)} of {len(study.runs)} runs to make", flush=True)
         with open_pool(max(1, options.workers), None) as pool:

@@ -11,6 +11,7 @@ import remem
 SOURCE = Path(remem.__file__).parent
 
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
+FOUNDATION |= {"interrupts", "user_paths"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
 STORED = FOUNDATION | {"storage", "codecs"}
 LEARNING = STORED | SIBLINGS | {"methods"}
@@ -31,7 +32,8 @@ TABLE: dict[str, set[str]] = {  # package or module -> what it may import beside
     "studies": RUNNING | {"rl"},
     "report": STUDYING,
     "api": STUDYING,
-    "cli": STUDYING | {"report", "api"},
+    "tracking": STUDYING,
+    "cli": STUDYING | {"report", "tracking", "api"},
     "__main__": {"cli"},
 }
 WITHOUT_TORCH = FOUNDATION | {"codecs", "memory", "selection", "evaluation", "parallel", "studies"}
@@ -42,12 +44,15 @@ HOMES = {  # the only places, packages or files, that may import these
     "gymnasium": {"rl/env.py", "__init__.py"},
     "ray": {"parallel/ray.py"},
     "optuna": {"rl/search.py"},
+    "mlflow": {"tracking"},
+    "wandb": {"tracking"},
+    "tensorboard": {"tracking"},
     "typer": {"cli"},
     "rich": {"cli"},
     "safetensors": {"storage", "policies"},
 }
 LAYERS = {  # inside a package a module imports only modules of the lines before its own
-    "storage": ("atomic", "event_log jsonfile tensorfile", "workdir"),
+    "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "codecs": ("codec table", "packing raw webp", "ycc", "reduced"),
     "memory": ("budget store", "allocation", "allocator"),
@@ -59,11 +64,12 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "table",
     ),
     "runs": (
-        "events heap devices renamed trees cost timing",  # settings as trees, devices
+        "events heap devices renamed trees cost timing versions",  # settings as trees, devices
         "presets migrations results",  # files
         "config",
-        "prepared model trials",
-        "build dry_run phase0_cache predict_inputs",  # from settings to objects
+        "prepared model trials identity",
+        "build dry_run phase0_cache predict_inputs inside",  # from settings to objects
+        "writer",
         "run estimate",
         "jobs",
     ),

@@ -1,7 +1,7 @@
 """`remem demo`: conventional memory against a fixed old share and the learned policy, on the embedded data set."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from shutil import rmtree
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from remem.cli.boundary import Stopped
 from remem.cli.console import say
 from remem.cli.options import Overrides, Quiet, folder
+from remem.interrupts import exit_code
 
 if TYPE_CHECKING:
     from remem.runs.config import RunConfig
@@ -39,19 +41,19 @@ def demo(
     """
     try:
         compare(_configs(overrides or []), out, Console(quiet=quiet))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         typer.echo("stopped; the same command goes on from here", err=True)
-        raise typer.Exit(1) from None
+        raise Stopped(exit_code(stopped)) from None
     if quiet:
         print(out / "report.html")
 
 
 def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> None:
     """Trains all runs that are not complete, side by side, and shows the comparison."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
     from remem.parallel.pool import open_pool
     from remem.runs.jobs import phase0_job, run_job
-    from remem.runs.results import load_result
 
     say(console, f"{TITLE}: {', '.join(configs)}; {_about(configs[POLICIES[0]])}")
     reused = [policy for policy in configs if _complete(out / policy)]
@@ -65,18 +67,22 @@ def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> 
         open_run_display([job.name for job in jobs], console, quiet=console.quiet) as display,
         open_pool(None, None) as pool,
     ):
-        for _ in pool.run(jobs, lambda job, event: display.emit(job.name, event)):
+        for _ in pool.run(jobs, lambda job, event: with_notices(display.subscriber(job.name))(event)):
             pass
     rmtree(cache, ignore_errors=True)
-    show(console, [load_result(out / policy) for policy in configs], out / "report.html")
+    show(console, [out / policy for policy in configs], out / "report.html")
 
 
-def show(console: Console, results: "list[RunResult]", report: Path) -> None:
+def show(console: Console, folders: Sequence[Path], report: Path) -> None:
     """Table, winner and page."""
-    from remem.report.page import write_page
+    from remem.report.inputs import read_runs
+    from remem.report.page import Origin, write_page
+    from remem.report.policy_files import find_policies
     from remem.report.tables import comparison_table
 
-    write_page(results, report, TITLE)
+    runs = read_runs(folders)
+    results = [run.result for run in runs]
+    write_page(runs, report, Origin(TITLE, f"remem demo --out {report.parent}", find_policies(folders)))
     memory = dict.fromkeys(run.memory for run in results if run.memory)
     say(console, "", comparison_table(results).text(), "", *memory, verdict(results), f"report: {report}")
 

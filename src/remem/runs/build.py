@@ -16,6 +16,7 @@ from remem.episode import Episode
 from remem.errors import InputError
 from remem.events import Emit
 from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
+from remem.methods.keeping import Keeper
 from remem.methods.learner import Learner, LearnerSpec
 from remem.methods.loop import TrainContext, check_optimizer
 from remem.methods.table import METHODS
@@ -106,7 +107,9 @@ def own_name(module: torch.nn.Module) -> str:
     return f"own:{type(module).__name__}-{digest.hexdigest()[:8]}"
 
 
-def open_episode(prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = "target") -> Episode:
+def open_episode(
+    prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = "target", keeper: Keeper | None = None
+) -> Episode:
     """Returns the episode of a run before phase 0. Its random streams depend on the seed and on `task`."""
     config, scenario = prepared.config, prepared.scenario
     limit_threads(config.train.threads)
@@ -120,7 +123,7 @@ def open_episode(prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = 
         finetune=config.finetune,
         rank=SELECTIONS[config.memory.selection].rank,
     )
-    learner = Learner(spec, TrainContext(config.train, plan, fabric, streams, emit))
+    learner = Learner(spec, TrainContext(config.train, plan, fabric, streams, emit, keeper))
     return Episode(
         scenario.bank.fresh_copy(),
         learner,

@@ -18,6 +18,7 @@ from remem.runs.presets import load_preset
 from remem.runs.renamed import current_names
 from remem.runs.trees import Tree, merged, value_at
 from remem.settings import Settings
+from remem.user_paths import expand
 
 Section = TypeVar("Section", bound=BaseModel)
 
@@ -65,6 +66,7 @@ class RunConfig(Settings):
         del tree["policy_sha256"]  # part of the policy's provenance
         if tree["memory"]["codec"] == RAW:  # results of the paper's setting stay as they are
             del tree["memory"]["codec"]
+        del tree["train"]["checkpoint_minutes"]  # changes no number
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
@@ -93,10 +95,10 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     data, division = config.data, config.scenario
     kind, colon, path = data.name.partition(":")
     if colon:
-        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
+        data = data.model_copy(update={"name": f"{kind}:{expand(path).absolute()}"})
     if data.root is not None:
-        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
-    order = Path(division.order).expanduser()
+        data = data.model_copy(update={"root": expand(data.root).absolute()})
+    order = expand(division.order)
     if order.is_file():
         division = division.model_copy(update={"order": str(order.absolute())})
     return config.model_copy(update={"data": data, "scenario": division})

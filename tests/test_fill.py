@@ -1,0 +1,109 @@
+"""results/fill.py: makes what is missing, stores it, and copies what another study has with the same settings."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factories import timeless
+from remem.studies.grid import plan_study, read_study_file
+
+SCRIPT = Path(__file__).parents[1] / "results" / "fill.py"
+STUDY = """
+policy = "static"
+[data]
+name = "digits"
+[scenario]
+phases = 2
+[memory]
+budget = 60
+exemplars = 30
+[net]
+name = "small"
+width = 4
+blocks = [1, 1]
+[train]
+epochs = 1
+batch_size = 64
+[finetune]
+epochs = 1
+[study]
+policies = ["static", "crossval-fixed-pseudo"]
+seeds = [0, 1]
+[learn]
+pool = 1
+"""
+
+
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("fill", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FILL = script()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "one.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def fill(study: Path, tmp_path: Path, *options: str) -> int:
+    code: int = FILL.main(
+        [str(study), "--out", str(tmp_path / "out"), "--results", str(tmp_path / "results"), *options]
+    )
+    return code
+
+
+def test_missing_runs_are_made_once_and_stored(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fill(study, tmp_path, "--only", "crossval-fixed-pseudo+seed-0", "static+seed-1") == 0
+    name = "crossval-fixed-pseudo"
+    assert capsys.readouterr().out.splitlines() == [
+        "2 of 4 runs to make",
+        "static_seed-1",
+        f"learned seed-0/{name}",
+        f"{name}_seed-0",
+    ]
+    store = tmp_path / "results" / "unfinished" / "one"
+    assert sorted(path.stem for path in (store / "runs").iterdir()) == [f"{name}_seed-0", "static_seed-1"]
+    assert (store / "policies" / "seed-0" / name / "policy.json").exists()
+    assert fill(study, tmp_path, "--only", "static+seed-1") == 0
+    assert capsys.readouterr().out == "0 of 4 runs to make\n"
+
+
+def test_what_another_study_has_is_copied(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fill(study, tmp_path, "--only", "seed-0") == 0
+    other = tmp_path / "two.toml"
+    other.write_text(STUDY.replace("seeds = [0, 1]", "seeds = [0]"))
+    capsys.readouterr()
+    assert fill(other, tmp_path) == 0
+    assert capsys.readouterr().out == "0 of 2 runs to make\n"
+    stored = tmp_path / "results" / "unfinished"
+    for policy in ("static", "crossval-fixed-pseudo"):
+        one, two = (
+            json.loads((stored / path).read_text())
+            for path in (f"one/runs/{policy}_seed-0.json", f"two/runs/{policy}.json")
+        )
+        assert timeless(one) == timeless(two)
+
+
+def test_other_settings_of_a_policy_are_another_run(study: Path, tmp_path: Path) -> None:
+    assert fill(study, tmp_path, "--only", "crossval-fixed-pseudo+seed-0") == 0
+    study.write_text(STUDY.replace("pool = 1", "pool = 2"))
+    planned = plan_study(read_study_file(study))
+    results = tmp_path / "results"
+    left = list(FILL.missing(planned, planned.runs, results, results / "unfinished" / "one"))
+    assert [run.name for run in left] == [run.name for run in planned.runs]
+
+
+def test_an_unknown_study_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fill(tmp_path / "nothing.toml", tmp_path) == 2
+    assert capsys.readouterr().err.startswith("error: ")
