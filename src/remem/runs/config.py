@@ -64,8 +64,9 @@ class RunConfig(Settings):
         tree = self.model_dump(mode="json")
         del tree["data"]["root"]
         del tree["policy_sha256"]  # part of the policy's provenance
-        if tree["memory"]["codec"] == RAW:  # results of the paper's setting stay as they are
-            del tree["memory"]["codec"]
+        for name, value in (("codec", RAW), ("equal_steps", False)):
+            if tree["memory"][name] == value:  # results of the paper's setting stay as they are
+                del tree["memory"][name]
         del tree["train"]["checkpoint_minutes"]  # changes no number
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
