@@ -144,6 +144,8 @@ def test_a_three_level_policy_is_saved_with_its_ladder(tmp_path: Path) -> None:
     assert loaded.act(state_after()) == policy.choose(state_after())[0]
     facts = json.loads((tmp_path / "policy.json").read_text())
     assert (facts["kind"], facts["levels"], facts["codecs"]) == ("three-level", 3, list(CODECS_USED))
+    save_policy(tmp_path / "copy", loaded.core, loaded.provenance())
+    assert (tmp_path / "copy" / "policy.json").read_bytes() == (tmp_path / "policy.json").read_bytes()
     with pytest.raises(InputError, match="'codecs'"):
         save_policy(tmp_path, policy, PROVENANCE)
 

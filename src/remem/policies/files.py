@@ -144,6 +144,8 @@ def save_policy(folder: Path, policy: Core, provenance: Mapping[str, Any], *, co
     """
     tree = {"remem": __version__, **{key: value for key, value in provenance.items() if key not in COMPUTED}}
     content: dict[str, bytes] = {}
+    known = provenance.get("codecs") or ([provenance["codec"]] if "codec" in provenance else [])
+    codecs = codecs or tuple(known)
     if isinstance(policy, Fixed):
         own: Json = {"kind": "fixed", "old_tenths": policy.old_tenths}
         if codecs:

@@ -26,7 +26,7 @@ from remem.runs.phase0_cache import Phase0Cache
 from remem.runs.prepared import Prepared
 from remem.runs.results import PhaseRecord, RunResult, load_result
 from remem.runs.versions import versions
-from remem.runs.writer import CHECKPOINT, HISTORY, RESULT, RunWriter, peaks, public_facts
+from remem.runs.writer import CHECKPOINT, HISTORY, RESULT, RunWriter, public_facts
 from remem.storage.generations import has_generation, load_generation
 from remem.storage.tensorfile import Snapshot
 from remem.storage.workdir import WorkDir, WorkKind
@@ -65,7 +65,9 @@ def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
     emit = emit if fabric.is_global_zero else ignore
     episode = open_episode(prepared, fabric, emit)
     records = [PhaseRecord.of(result) for result in phases(episode, prepared, emit)]
-    return RunResult.of(public_facts(prepared), records, **peaks(episode), complete=True)
+    return RunResult.of(
+        public_facts(prepared), records, peak=episode.samples_peak, bytes_peak=episode.bytes_peak, complete=True
+    )
 
 
 def run_in_folder(
@@ -219,4 +221,10 @@ class FolderRun:
         means = episode.class_means()  # all processes must call it
         if writer is not None:
             writer.finish(episode, means, records)
-        return RunResult.of(public_facts(self.prepared), records, **peaks(episode), complete=True)
+        return RunResult.of(
+            public_facts(self.prepared),
+            records,
+            peak=episode.samples_peak,
+            bytes_peak=episode.bytes_peak,
+            complete=True,
+        )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -75,8 +74,14 @@ class RunWriter:
         previous(self._out / CHECKPOINT).unlink(missing_ok=True)
 
     def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
-        facts = public_facts(self._prepared)
-        save_result(self._out / RESULT, RunResult.of(facts, records, **peaks(episode), complete=complete))
+        result = RunResult.of(
+            public_facts(self._prepared),
+            records,
+            peak=episode.samples_peak,
+            bytes_peak=episode.bytes_peak,
+            complete=complete,
+        )
+        save_result(self._out / RESULT, result)
 
 
 def public_facts(prepared: Prepared) -> RunFacts:
@@ -103,8 +108,3 @@ def saw_classes(policy: Policy, scenario: Scenario, data_name: str) -> bool:
         return False
     later = scenario.class_names[len(scenario.phases[0].classes) :]
     return not set(later).isdisjoint(source.get("classes", ()))
-
-
-def peaks(episode: Episode) -> dict[str, Any]:
-    """The most samples and bytes held at once, as `RunResult.of` takes them."""
-    return {"peak": episode.samples_peak, "bytes_peak": episode.bytes_peak}
