@@ -11,6 +11,7 @@ import remem
 SOURCE = Path(remem.__file__).parent
 
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
+FOUNDATION |= {"interrupts", "user_paths"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
 STORED = FOUNDATION | {"storage"}
 LEARNING = STORED | SIBLINGS | {"methods"}
@@ -50,15 +51,15 @@ HOMES = {  # the only places, packages or files, that may import these
     "safetensors": {"storage", "policies"},
 }
 LAYERS = {  # inside a package a module imports only modules of the lines before its own
-    "storage": ("atomic", "event_log jsonfile tensorfile", "workdir"),
+    "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "memory": ("budget store", "allocation", "allocator"),
     "policies": ("policy static proportional fixed path rmm agent", "auto learned", "files", "table"),
     "runs": (
-        "events heap devices renamed trees cost timing",  # settings as trees, devices
+        "events heap devices renamed trees cost timing versions",  # settings as trees, devices
         "presets migrations results",  # files
         "config",
-        "prepared model trials",
+        "prepared model trials identity",
         "build dry_run phase0_cache predict_inputs",  # from settings to objects
         "run estimate",
         "jobs",

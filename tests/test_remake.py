@@ -12,6 +12,7 @@ from remem.rl.learn import learn_in_folder
 from remem.runs.build import prepare
 from remem.runs.results import save_result
 from remem.runs.run import run
+from remem.storage.jsonfile import write_json
 from remem.studies.grid import plan_study
 
 SCRIPT = Path(__file__).parents[1] / "results" / "remake.py"
@@ -243,7 +244,7 @@ def test_reported_files_are_made_again(tmp_path: Path, capsys: pytest.CaptureFix
     tree = json.loads(stored.read_text())
     true = tree["phases"][2]["accuracy_per_class"]["1"]
     tree["phases"][2]["accuracy_per_class"]["1"] = 2.5
-    stored.write_text(json.dumps(tree))
+    write_json(stored, tree)
     assert REMAKE.main(command, tmp_path) == 1
     line = f"{RUN}: differs: phases[2].accuracy_per_class.1 stored 2.5, remade {true}"
     assert capsys.readouterr().out.splitlines() == [f"{POLICY}: equal", line, "1 of 2 equal"]

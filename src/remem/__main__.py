@@ -1,6 +1,6 @@
 """`python -m remem` is the `remem` command."""
 
-from remem.cli.main import main
+from remem.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -13,6 +13,10 @@ class BudgetError(RuntimeError):
     """More samples would be held at once than the budget allows (protocol 1). Never caught during a run."""
 
 
+class WorkerDiedError(RuntimeError):
+    """Workers ended repeatedly without an answer: killed, or out of memory."""
+
+
 class NotHeldError(RuntimeError):
     """A row was read that is not in memory (protocol 1: discarded samples are gone)."""
 

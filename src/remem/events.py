@@ -1,7 +1,7 @@
 """Events: what runs, policy learning and studies report while they go on. Subscribers are plain callables."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, cast
 
@@ -72,6 +72,13 @@ Emit = Callable[[Event], None]
 @cache
 def _adapter(kind: str) -> TypeAdapter[Any]:
     return TypeAdapter(Event._kinds[kind])
+
+
+@dataclass(frozen=True)
+class Notice(Event, kind="notice"):
+    """Something that the user should know although the work goes on, such as a damaged file that was not needed."""
+
+    text: str
 
 
 def ignore(event: Event) -> None:

@@ -34,10 +34,15 @@ class Ended(NamedTuple):
     children: list[int]  # when the signal was sent
 
 
+def python_path() -> str:
+    """The hooks first, then what this process has: the package may be on it, and not installed."""
+    return os.pathsep.join([str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def run_command(mark: Path, interrupt: Interrupt, *arguments: object) -> Ended:
     """`remem ...` until it has ended; `mark` is a path for a new file."""
     plan = {**asdict(interrupt), "mark": str(mark)}
-    environment = {**os.environ, "PYTHONPATH": str(HOOKS), "REMEM_TEST_INTERRUPT": json.dumps(plan)}
+    environment = {**os.environ, "PYTHONPATH": python_path(), "REMEM_TEST_INTERRUPT": json.dumps(plan)}
     command = [sys.executable, "-m", "remem", *map(str, arguments)]
     process = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=LIMIT, start_new_session=True, check=False

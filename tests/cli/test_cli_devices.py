@@ -79,6 +79,6 @@ def test_two_processes_learn_what_one_learns(method: str, vectors: str, tmp_path
 def test_ctrl_c_is_said_once(vectors: str, tmp_path: Path) -> None:
     out, interrupt = tmp_path / "run", Interrupt(signal.SIGINT, "EpochEnded", group=True)
     ended = run_command(tmp_path / "mark", interrupt, "run", "--dataset", vectors, *FLAGS, *TWO, "--out", out)
-    assert (ended.code, ended.err) == (1, f"stopped in phase 0; go on with `remem resume {out}`\n")
+    assert (ended.code, ended.err) == (130, f"stopped in phase 0; go on with `remem resume {out}`\n")
     assert len(ended.children) == 1
     wait_until_gone(ended.children)

@@ -47,7 +47,7 @@ def whole(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_ctrl_c_says_how_to_go_on(stopped: Stopped) -> None:
     ended, out = stopped[signal.SIGINT]
-    assert (ended.code, ended.err) == (1, f"stopped after phase 0; go on with `remem resume {out}`\n")
+    assert (ended.code, ended.err) == (130, f"stopped after phase 0; go on with `remem resume {out}`\n")
     assert stopped[signal.SIGKILL][0].code == -signal.SIGKILL
 
 
@@ -70,4 +70,4 @@ def test_ctrl_c_before_anything_was_written(remem: Command, tmp_path: Path, monk
 
     monkeypatch.setattr("remem.runs.build.prepare", interrupt)
     said = remem("run", "--dataset", "digits", "--out", tmp_path / "run")
-    assert (said.code, said.err) == (1, "stopped before the run began; nothing was written\n")
+    assert (said.code, said.err) == (130, "stopped before the run began; nothing was written\n")

@@ -158,7 +158,7 @@ def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(remem: Command, vectors:
     interrupt = Interrupt(signal.SIGINT, "NodesTrained")
     ended = run_command(tmp_path / "mark", interrupt, "learn-policy", *flags, "--workers", "2", "--out", out)
     assert (ended.code, ended.err) == (
-        1,
+        130,
         f"stopped in the first epoch; every reward so far is kept, go on with `remem resume {out}`\n",
     )
     assert ended.children

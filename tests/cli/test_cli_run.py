@@ -26,6 +26,7 @@ def test_settings_come_from_preset_file_flags_and_set_in_that_order(
     settings = json.loads((out / "result.json").read_text())["config"]
     assert (settings["policy"], settings["seed"]) == ("fixed-0.6", 4)  # a flag above the file
     assert settings["scenario"] == {
+        "sizes": None,
         "phases": 2,
         "base_classes": 2,
         "classes": None,

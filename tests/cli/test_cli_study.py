@@ -164,7 +164,7 @@ def test_a_killed_workers_run_is_done_again(quick: Path, whole: Path, tmp_path: 
 def test_ctrl_c_says_how_to_go_on(quick: Path, tmp_path: Path) -> None:
     out, interrupt = tmp_path / "out", Interrupt(signal.SIGINT, "EpochEnded", phase=1)
     ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)
-    assert ended.code == 1
+    assert ended.code == 130
     results = [json.loads(path.read_text()) for path in out.glob("runs/*/result.json")]
     complete = sum(result["status"] == "complete" for result in results)
     assert ended.err == f"stopped with {complete} runs complete; go on with `remem resume {out}`\n"

@@ -95,3 +95,19 @@ def test_a_full_disk_raises_before_anything_is_written(tmp_path: Path, monkeypat
         DecodedSource(Counting(), tmp_path).fill()
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_damaged_byte_of_a_chunk_is_noticed(tmp_path: Path) -> None:
+    """A chunk that does not match its digest is decoded again, so that no other pixels are ever read."""
+    source = ArraySource(np.arange(4 * 2 * 2 * 3, dtype=np.uint8).reshape(4, 2, 2, 3), np.arange(4))
+    DecodedSource(source, tmp_path).fill()
+    (chunk,) = tmp_path.glob("*.npy")
+    content = chunk.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        chunk.write_bytes(bytes(damaged))
+        assert np.array_equal(DecodedSource(source, tmp_path).read(np.arange(4)), source.values)
+    chunk.write_bytes(content[:-32])  # as earlier versions wrote it
+    DecodedSource(source, tmp_path).fill()
+    assert chunk.read_bytes() == content

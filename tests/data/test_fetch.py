@@ -13,6 +13,7 @@ import pytest
 from remem.data import fetch as module
 from remem.data.fetch import fetch
 from remem.errors import DamagedFileError, InputError
+from remem.storage.atomic import folder_lock
 
 FOLDER = "cifar-100-python"
 
@@ -258,3 +259,8 @@ def test_a_data_root_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot create the data root"):
         fetch("cifar100", tmp_path / "file" / "root")
+
+
+def test_two_downloads_to_one_place_do_not_mix(tmp_path: Path) -> None:
+    with folder_lock(tmp_path), pytest.raises(InputError, match=r"another process downloads to .*; wait until it is"):
+        fetch("cifar100", tmp_path, url="http://127.0.0.1:9/never-asked")

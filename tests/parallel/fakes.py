@@ -36,6 +36,9 @@ class FakeWorker:
     def exit_reason(self) -> str:
         return "was lost"
 
+    def stop(self) -> None:
+        """Nothing to save."""
+
     def close(self) -> None:
         self.closed = True
 

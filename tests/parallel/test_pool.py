@@ -9,11 +9,11 @@ import pytest
 
 from parallel.fakes import FakeBackend, FakeWorker, answer, error
 from parallel.toy_jobs import TOY, ToyStarted
-from remem.errors import BudgetError, DamagedFileError, InputError
+from remem.errors import BudgetError, DamagedFileError, InputError, WorkerDiedError
 from remem.events import Event
 from remem.parallel.backend import Message, Messages
 from remem.parallel.jobs import Job
-from remem.parallel.pool import JobQueue, WorkerDiedError, WorkerPool, open_pool, rebuild_error
+from remem.parallel.pool import JobQueue, WorkerPool, open_pool, rebuild_error
 from remem.parallel.processes import ProcessBackend
 
 

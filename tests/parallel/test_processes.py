@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from parallel.toy_jobs import TOY, ToyStarted, toy_job, toy_starts, wait_until
-from remem.errors import InputError
+from remem.errors import InputError, WorkerDiedError
 from remem.events import Event
 from remem.parallel.backend import Messages, encode_job
 from remem.parallel.jobs import Job
-from remem.parallel.pool import WorkerDiedError, WorkerPool
+from remem.parallel.pool import WorkerPool
 from remem.parallel.processes import COMMAND, ProcessBackend, ProcessWorker, parse_message
 
 pytestmark = pytest.mark.usefixtures("toys")

@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 from factories import VECTORS, blobs, same_tensors, timeless, write_npz
 from parallel.conftest import TESTS
 from parallel.toy_jobs import WAITING, ToyStarted, toy_job, toy_starts, wait_until
-from remem.errors import InputError
+from remem.errors import InputError, WorkerDiedError
 from remem.events import Event, ignore
 from remem.parallel.jobs import Job
-from remem.parallel.pool import WorkerDiedError, WorkerPool, open_pool
+from remem.parallel.pool import WorkerPool, open_pool
 from remem.parallel.ray import RayBackend, set_auth_token
 from remem.rl.config import compose_learning
 from remem.rl.learn import learn_in_folder

@@ -22,6 +22,7 @@ from remem.policies.learned import Learned, untrained
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.policies.table import POLICIES, ZOO, policy_folder, resolve_policy
 from remem.seeding import Streams
+from remem.storage.jsonfile import unseal, write_json
 
 SOURCE = {"kind": "phase0", "data": "cifar100", "classes": ["bear", "apple"], "order": "lucir", "phases": [5]}
 PROVENANCE: dict[str, Any] = {
@@ -68,7 +69,7 @@ def test_a_saved_policy_acts_as_before_and_knows_where_it_comes_from(levels: int
     own = {"format": 1, "remem": __version__, "kind": "two-level", "levels": levels, "hidden": 8}
     own["sha256"] = hashlib.sha256(content).hexdigest()
     assert loaded.provenance() == {**PROVENANCE, **own, "minutes": 7}
-    assert loaded.provenance() == json.loads((tmp_path / "deep" / "down" / "policy.json").read_text())
+    assert loaded.provenance() == plain(tmp_path / "deep" / "down" / "policy.json")
 
 
 def test_a_fixed_policy_has_no_weights_file(tmp_path: Path) -> None:
@@ -197,11 +198,16 @@ def test_a_policy_replaces_another_and_nothing_else(folder: Path) -> None:
     assert load_policy(folder).act(STATES[0]) == Action(old_tenths=3)
 
 
+def plain(path: Path) -> dict[str, Any]:
+    """The facts of a policy without their checksum."""
+    return unseal(json.loads(path.read_text()), path)
+
+
 def facts_with(**changes: Any) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
-        tree = json.loads((folder / "policy.json").read_text())
+        tree = plain(folder / "policy.json")
         tree |= changes
-        (folder / "policy.json").write_text(json.dumps({k: v for k, v in tree.items() if v != "absent"}))
+        write_json(folder / "policy.json", {k: v for k, v in tree.items() if v != "absent"})
 
     return change
 
@@ -247,7 +253,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "cut short": (cut_short, "policy.safetensors: does not match its checksum in policy.json"),
     "no json": (facts_are(b"{..."), "policy.json: not the facts of a policy (Expecting property name"),
     "no text": (facts_are(b"\xff\xfe\x00"), "policy.json: not the facts of a policy ('utf-8' codec"),
-    "deep": (facts_are(b"[" * 100_000), "policy.json: not the facts of a policy (maximum recursion"),
+    "deep": (facts_are(b"[" * 100_000), "policy.json: not the facts of a policy (nested more than 100 deep"),
     "a list": (facts_are(b"[1]"), "policy.json: not the facts of a policy"),
     "other format": (facts_with(format=2), "policy.json: format 2, expected 1"),
     "no format": (facts_with(format="absent"), "policy.json: not the facts of a policy ('format')"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from factories import VECTORS, blobs, ready, write_npz
+from remem.action import Action, State
 from remem.errors import InputError
 from remem.events import Event
 from remem.methods.events import EpochEnded
@@ -20,6 +21,7 @@ from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.prepared import Prepared
 from remem.runs.run import public_facts, read_config, resume_in_folder, run, run_in_folder, run_or_resume
+from remem.storage.jsonfile import unseal
 
 SOURCE = {"kind": "phase0", "data": "blobs", "classes": ["0", "1"], "order": "natural", "phases": [2], "budget": 40}
 PROVENANCE: dict[str, Any] = {
@@ -52,7 +54,7 @@ def test_a_policy_folder_drives_a_run_as_its_share_does(folder: Path) -> None:
     assert [phase.held_per_class for phase in result.phases] == [phase.held_per_class for phase in plain.phases]
     assert result.average_accuracy == plain.average_accuracy
     assert (result.config["policy"], result.policy_name) == ("learned", "learned")
-    assert result.policy == json.loads((folder / "policy.json").read_text())
+    assert result.policy == unseal(json.loads((folder / "policy.json").read_text()), folder)
     assert (result.oracle, result.policy_saw_classes) == (False, False)
     assert str(folder.parent) not in json.dumps(result.to_json())
 
@@ -166,3 +168,21 @@ def test_a_policy_of_ones_own_is_used_as_it_is() -> None:
     plain = ready(blobs())
     prepared = prepare(plain.config, scenario=plain.scenario, policy=replace(Fixed(4), oracle=True))
     assert (prepared.policy, prepared.config.policy) == (Fixed(4, oracle=True), "own:fixed-0.4")
+
+
+class OfNumpy:
+    """A policy that answers with numbers of numpy, as many a user's does."""
+
+    name, oracle = "numpy", False
+
+    def act(self, state: State) -> Action:
+        return Action(old_tenths=np.int64(6), level2_tenths=np.int32(5))  # type: ignore[arg-type]
+
+    def provenance(self) -> dict[str, object]:
+        return {"name": self.name}
+
+
+def test_a_policy_may_answer_with_numbers_of_numpy(tmp_path: Path) -> None:
+    fixed = run_in_folder(ready(blobs(), {"policy": "fixed-0.6"}), tmp_path / "fixed")
+    own = run_in_folder(replace(ready(blobs()), policy=OfNumpy()), tmp_path / "numpy")
+    assert [phase.held_per_class for phase in own.phases] == [phase.held_per_class for phase in fixed.phases]

@@ -18,7 +18,7 @@ from remem.policies.table import resolve_policy
 from remem.rl import jobs
 from remem.rl.env import make_pseudo_cil
 from remem.rl.events import LearningStarted, NodesTrained, PolicyUpdated, TaskSummary
-from remem.rl.learn import TimeLeft, learn_in_folder
+from remem.rl.learn import TimeLeft, identity, learn_in_folder
 from remem.rl.paths import TaskKey, sample_path
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reinforce import Reinforce, Run
@@ -127,7 +127,7 @@ def test_loss_entropy_and_gradient_norm_are_those_of_the_rewards_on_file(learnin
     """Paths are sampled again, rewards are looked up in `rewards.jsonl`, everything else is plain arithmetic."""
     config = learn_config(npz)
     tasks = PseudoTasks(config, MemorySnapshotCache(0))
-    rewards, entries = RewardLog(learning.out).read(), read_log(learning.out / "log.jsonl")
+    rewards, entries = RewardLog(learning.out, identity(config, tasks)).read(), read_log(learning.out / "log.jsonl")
     policy = TwoLevelPolicy(PolicySettings(hidden=config.learn.hidden), seed=config.target.seed)
     reinforce = Reinforce(policy, config.learn)
     for epoch, entry in enumerate(entries):

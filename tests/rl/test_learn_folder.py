@@ -55,9 +55,9 @@ def test_changed_settings_and_changed_data_are_refused(npz: Path, tmp_path: Path
         (
             "learning.json",
             lambda text: text.replace('"target"', '"targets"'),
-            r"not the settings of a learning \('target'\)",
+            r"learning.json: the content does not match its checksum; the file is damaged",
         ),
-        ("learning.json", lambda text: text.replace('"runs":3', '"runs":"x"'), r"learn.runs: 'x' given"),
+        ("learning.json", lambda text: text.replace('"checksum"', '"checksun"'), r"does not match its checksum"),
     ],
 )
 def test_damage_is_reported_in_one_line(
@@ -143,3 +143,21 @@ def test_a_learning_of_format_1_is_resumed(learning: Learning, npz: Path, tmp_pa
     (out / "learning.json").write_text(json.dumps(before, indent=1))
     learn_in_folder(learn_config(npz), out, ignore)
     assert_same_learning(out, learning.out)
+
+
+def test_files_of_another_seed_are_refused(learning: Learning, npz: Path, tmp_path: Path) -> None:
+    """Its checkpoint, its policy, and its rewards."""
+    config = learn_config(npz, {"seed": 1})
+    with pytest.raises(KeyboardInterrupt):
+        learn_in_folder(config, tmp_path, interrupt)
+    for names, message in (
+        (["checkpoint.safetensors"], r"the checkpoint of another learning \(settings.target.seed is 3, expected 1\)"),
+        (["policy.json", "policy.safetensors"], r"the policy of another learning \(seed is 3, expected 1\)"),
+        (["rewards.jsonl"], r"line 1 is not a reward \(it does not match its checksum, or is of another learning\)"),
+    ):
+        for name in names:
+            (tmp_path / name).write_bytes((learning.out / name).read_bytes())
+        with pytest.raises(DamagedFileError, match=message):
+            learn_in_folder(config, tmp_path, ignore)
+        for name in names:
+            (tmp_path / name).unlink()

@@ -1,5 +1,6 @@
 """search.py: which paths are searched, and that the best of them is found, on rewards that are known."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -23,6 +24,7 @@ from remem.rl.paths import ActionPath, Node, Task, TaskKey
 from remem.rl.prefix_tree import RewardCache
 from remem.rl.search import PathSearch, level1_paths
 from remem.seeding import Streams
+from remem.storage.jsonfile import write_json
 from rl_factories import learn_config, make_path, make_task, observe, reward_lines
 
 LARGE = sealed(blobs(classes=8, per_class=200))
@@ -212,7 +214,6 @@ def test_a_path_is_saved_and_loaded(npz: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no probabilities"):
         again.sampling(0)
     facts = tmp_path / "copy" / "policy.json"
-    shares = ",".join(str(list(action.key())).replace(" ", "") for action in policy.core.actions)
-    facts.write_text(facts.read_text().replace(f'"path":[{shares}]', '"path":[[12,5]]'))
+    write_json(facts, {**json.loads(facts.read_text()), "path": [[12, 5]]})
     with pytest.raises(DamagedFileError, match=r"policy.json: 'path.0.0'"):
         load_policy(tmp_path / "copy")

@@ -23,6 +23,7 @@ from remem.runs.prepared import Prepared
 from remem.runs.results import load_result
 from remem.runs.run import read_config, resume_in_folder, run, run_in_folder, run_or_resume
 from remem.runs.trees import merged
+from remem.storage.jsonfile import write_json
 from remem.storage.tensorfile import load_snapshot
 from remem.types import Samples
 
@@ -182,7 +183,7 @@ def test_edited_settings_are_refused_on_resume(change: dict[str, Any], message: 
         run_in_folder(on_disk(own), out, cut_at(1))
     tree = json.loads((out / "config.json").read_text())
     tree["settings"] = merged(tree["settings"], change)
-    (out / "config.json").write_text(json.dumps(tree))
+    write_json(out / "config.json", tree)
     before = (out / "checkpoint.safetensors").read_bytes()
     with pytest.raises(InputError, match=message):
         resume_in_folder(out)

@@ -8,6 +8,7 @@ import pytest
 from remem.errors import DamagedFileError, InputError
 from remem.storage.workdir import WRITTEN, Begun, WorkDir, WorkKind
 
+VERSIONS = {"remem": "0.1.0", "torch": "2.13.0"}
 SETTINGS = {"seed": 3, "data": {"name": "digits", "root": "/here"}, "train": {"epochs": 2}}
 KIND = WorkKind("run", "config.json", {1: lambda old: {"format": 2, "settings": old["config"], "fingerprints": {}}})
 
@@ -15,7 +16,7 @@ KIND = WorkKind("run", "config.json", {1: lambda old: {"format": 2, "settings": 
 def begun(path: Path) -> WorkDir:
     folder = WorkDir(path, KIND)
     with folder.claim():
-        folder.begin(SETTINGS, {"data": "abc"}, "0.1.0")
+        folder.begin(SETTINGS, {"data": "abc"}, VERSIONS)
     return folder
 
 
@@ -25,7 +26,7 @@ def test_begin_and_read_round_trip(tmp_path: Path) -> None:
     WorkDir(path, KIND).require_free()
     folder = begun(path)
     assert folder.exists
-    assert folder.read() == Begun(SETTINGS, {"data": "abc"})
+    assert folder.read() == Begun(SETTINGS, {"data": "abc"}, VERSIONS)
     tree = json.loads((folder.path / "config.json").read_text())
     assert (tree["format"], tree["kind"], tree["remem"]) == (2, "run", "0.1.0")
 
@@ -106,3 +107,21 @@ def test_data_may_move_but_not_change(tmp_path: Path) -> None:
 def test_claimed_folder_cannot_be_claimed_again(tmp_path: Path) -> None:
     with WorkDir(tmp_path, KIND).claim(), pytest.raises(InputError, match="in use by another process"):
         WorkDir(tmp_path, KIND).claim().__enter__()
+
+
+def test_what_a_kill_left_half_written_is_swept(tmp_path: Path) -> None:
+    (tmp_path / "result.json.4711.part").write_text("{")
+    (tmp_path / "notes.txt").write_text("mine")
+    begun(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "notes.txt"]
+
+
+def test_other_versions_are_said(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    before = folder.read().versions
+    assert folder.changed_versions(before, VERSIONS) is None
+    assert folder.changed_versions({}, VERSIONS) is None  # older files do not say
+    assert folder.changed_versions(before, {**VERSIONS, "torch": "2.14.0"}) == (
+        f"{tmp_path}: this run began with torch 2.13.0 (now 2.14.0); its numbers may differ from those of one that was "
+        "never stopped"
+    )

@@ -20,6 +20,7 @@ from remem.runs.events import PhaseEvaluated, RunStarted
 from remem.runs.jobs import RUN
 from remem.runs.results import RunResult, load_result
 from remem.runs.run import run_in_folder
+from remem.storage.jsonfile import write_json
 from remem.studies.events import JobEnded, JobProgress, LearningProgress, PolicyLearned, StudyStarted
 from remem.studies.grid import Study, plan_study
 from remem.studies.run import check_runs, make_jobs, read_study, study_in_folder
@@ -179,7 +180,7 @@ def test_a_resumed_study_runs_only_what_is_left(pool: WorkerPool, tmp_path: Path
     for path in (runs / "fixed-0.3").iterdir():
         path.unlink()
     middle = json.loads((runs / "fixed-0.6" / "result.json").read_text())
-    (runs / "fixed-0.6" / "result.json").write_text(json.dumps({**middle, "status": "running"}))
+    write_json(runs / "fixed-0.6" / "result.json", {**middle, "status": "running"})
     events = list[Event]()
     study_in_folder(study, tmp_path, pool, events.append)
     assert isinstance(events[0], StudyStarted)
@@ -282,3 +283,24 @@ def test_a_damaged_settings_file_is_reported(text: str, message: str, tmp_path: 
     with pytest.raises(DamagedFileError) as caught:
         read_study(tmp_path)
     assert message in str(caught.value)
+
+
+def test_exchanged_results_are_noticed(pool: WorkerPool, tmp_path: Path) -> None:
+    """Of two runs the results alone, or the folders as a whole."""
+    study, runs = plan_study(TINY, {"study": {"policies": ["static"], "seeds": [0, 1]}}), tmp_path / "runs"
+    study_in_folder(study, tmp_path, pool, ignore)
+    one, other, aside = runs / "seed-0", runs / "seed-1", tmp_path / "aside"
+
+    def exchange(name: str) -> None:
+        (one / name).rename(aside)
+        (other / name).rename(one / name)
+        aside.rename(other / name)
+
+    exchange("result.json")
+    with pytest.raises(
+        DamagedFileError, match=r"seed-0/result.json: the result of another run \(seed is 1, expected 0\)"
+    ):
+        study_in_folder(study, tmp_path, pool, ignore)
+    exchange("config.json")
+    with pytest.raises(DamagedFileError, match=r"config.json: the settings of another run \(seed is 1, expected 0\)"):
+        study_in_folder(study, tmp_path, pool, ignore)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from remem.cli.boundary import Stopped
 from remem.cli.console import say
 from remem.cli.options import Overrides, Quiet, folder
+from remem.interrupts import exit_code
 
 if TYPE_CHECKING:
     from remem.runs.config import RunConfig
@@ -39,15 +41,16 @@ def demo(
     """
     try:
         compare(_configs(overrides or []), out, Console(quiet=quiet))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         typer.echo("stopped; the same command goes on from here", err=True)
-        raise typer.Exit(1) from None
+        raise Stopped(exit_code(stopped)) from None
     if quiet:
         print(out / "report.html")
 
 
 def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> None:
     """Trains all runs that are not complete, side by side, and shows the comparison."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
     from remem.parallel.pool import open_pool
     from remem.runs.jobs import phase0_job, run_job
@@ -64,7 +67,7 @@ def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> 
         open_run_display([job.name for job in jobs], console, quiet=console.quiet) as display,
         open_pool(None, None) as pool,
     ):
-        for _ in pool.run(jobs, lambda job, event: display.emit(job.name, event)):
+        for _ in pool.run(jobs, lambda job, event: with_notices(display.subscriber(job.name))(event)):
             pass
     rmtree(cache, ignore_errors=True)
     show(console, [out / policy for policy in configs], out / "report.html")

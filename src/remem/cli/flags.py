@@ -145,7 +145,12 @@ def literal_values(field: FieldInfo) -> tuple[Any, ...]:
 
 def typed(key: str, value: Any) -> Any:
     """`7000` of a setting that takes numbers and text is a number."""
-    numeric = isinstance(value, str) and value.isdecimal() and int in plain_types(field_of(key).annotation)
+    numeric = (
+        isinstance(value, str)
+        and value.isdecimal()
+        and len(value) < 400
+        and int in plain_types(field_of(key).annotation)
+    )
     return int(value) if numeric else value
 
 

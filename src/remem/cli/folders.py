@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from remem.cli.boundary import Stopped
 from remem.cli.console import is_follower
 from remem.errors import InputError
+from remem.interrupts import exit_code
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,13 @@ class FolderWork:
 
     @contextmanager
     def interruptible(self, out: Path) -> Iterator[None]:
-        """Turns Ctrl-C into one line that says what is kept and how to go on, and exit code 1."""
+        """Turns Ctrl-C, SIGTERM and SIGHUP into one line that says what is kept and how to go on."""
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stopped:
             if not is_follower():
                 typer.echo(self._last_words(out), err=True)
-            raise typer.Exit(1) from None
+            raise Stopped(exit_code(stopped)) from None
 
     def _last_words(self, out: Path) -> str:
         if not (out / self.settings_file).exists():
@@ -41,21 +44,29 @@ class FolderWork:
 
 
 def _run(out: Path) -> str:
-    result = out / "result.json"
-    done = len(json.loads(result.read_text(encoding="utf-8"))["phases"]) if result.exists() else 0
+    done = len(_facts(out / "result.json").get("phases", ()))
     return f"after phase {done - 1};" if done else "in phase 0;"
 
 
 def _learning(out: Path) -> str:
     log = out / "log.jsonl"
-    done = len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
+    done = len(log.read_bytes().splitlines()) if log.exists() else 0
     where = f"after epoch {done}" if done else "in the first epoch"
     return f"{where}; every reward so far is kept,"
 
 
 def _study(out: Path) -> str:
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "runs").glob("*/result.json")]
-    return f"with {sum(result['status'] == 'complete' for result in results)} runs complete;"
+    results = map(_facts, (out / "runs").glob("*/result.json"))
+    return f"with {sum(result.get('status') == 'complete' for result in results)} runs complete;"
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """A result for the last words, which nothing may stop: a damaged one counts as none."""
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 RUN = FolderWork("run", "config.json", "remem.cli.run:resume_run", _run)

@@ -63,6 +63,7 @@ def learn(
     track: Sequence[TrackerName] = (),
 ) -> None:
     """Learns all epochs that are left, with its display."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.learning import open_learning_display
     from remem.events import fan_out
     from remem.parallel.pool import open_pool
@@ -81,7 +82,7 @@ def learn(
             say(console, *lines)
 
         with open_learning_display(console, announce, quiet=quiet) as display, track_run(track, out) as tracker:
-            policy = learn_in_folder(config, out, fan_out(display.emit, tracker), None if alone else pool)
+            policy = learn_in_folder(config, out, fan_out(with_notices(display.emit), tracker), None if alone else pool)
     if display.started is None and not quiet:
         say(console, f"{out}: this learning is complete; there is nothing left to do")
     say(console, "", *summary(policy, out))
@@ -177,7 +178,8 @@ def _epochs(out: Path, *, searched: bool) -> list[str]:
     from remem.cli.displays.learning import path_text
     from remem.storage.event_log import LOG, read_log
 
-    epochs = [entry for entry in read_log(out / LOG) if "reward" in entry]
+    wanted = {"reward", "best", "path", "fidelity", "epochs"}
+    epochs = [entry for entry in read_log(out / LOG) if wanted <= entry.keys()]
     if not epochs:
         return []
     first, last = epochs[0], epochs[-1]

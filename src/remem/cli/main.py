@@ -6,14 +6,15 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from threading import Thread
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from remem import __version__
+from remem.cli.boundary import Stopped, report, without_debug
 from remem.cli.console import PLAIN, is_follower
-from remem.errors import InputError
+from remem.interrupts import STOPPING, Interrupted, exit_code, handled, is_deferring, request
 from remem.threads import limit_spinning
 
 ABOUT = """Class-incremental learning under a strict memory budget.
@@ -44,8 +45,6 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
     "data": ("remem.cli.data:app", "Show, download and check data sets."),
     "policy": ("remem.cli.policy:app", "Show policies."),
 }
-
-UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # a wrong flag; typer does not export it
 
 
 class LazyGroup(TyperGroup):
@@ -83,6 +82,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere in the command.")
+    ] = False,
 ) -> None:
     """Options before the name of a command; alone, `remem` says what it can do."""
     if context.invoked_subcommand is None:
@@ -90,41 +92,53 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exit codes: 0 done, 2 the input is wrong (one line says what), 1 anything else."""
+    """Exit codes: 0 done, 2 the input is wrong, 130, 143 or 129 stopped by a signal, 1 anything else."""
     limit_spinning()  # for this process and its workers; commands import torch later
+    words, debug = without_debug(list(sys.argv[1:] if arguments is None else arguments))
     if is_follower():
-        exit_on_interrupt()
+        follow_leader()
+        run_command(words, debug=debug)
+        raise SystemExit(0)
+    last: list[int] = []
+    with handled(on_signal=last.append):
+        raise SystemExit(run_command(words, debug=debug, signals=last))
+
+
+def run_command(words: Sequence[str], *, debug: bool, signals: Sequence[int] = ()) -> int:
+    """Runs a command and returns its exit code, whatever happens."""
     try:
-        code = app(args=arguments, prog_name="remem", standalone_mode=False) or 0
-        raise SystemExit(1 if code == 128 + signal.SIGINT else code)
-    except (InputError, UsageError) as error:
-        if message := _message(error):  # a command without its sub-command has printed its help
-            print(f"error: {' '.join(message.split())}", file=sys.stderr)
-        raise SystemExit(2) from None
+        code = app(args=words, prog_name="remem", standalone_mode=False) or 0
+        if code == 128 + signal.SIGINT:  # typer's own answer to any signal that no work has taken
+            raise Interrupted(signals[-1] if signals else signal.SIGINT)
+        return int(code)
+    except Stopped as stopped:
+        return stopped.code
+    except KeyboardInterrupt as stopped:
+        if not is_follower():
+            print("stopped", file=sys.stderr)
+        return exit_code(stopped)
+    except Exception as error:
+        return report(error, debug=debug)
 
 
-def _message(error: Exception) -> str:
-    if isinstance(error, InputError):
-        return str(error)
-    usage: Any = error
-    message, command = usage.format_message().rstrip("."), usage.ctx.command_path if usage.ctx else "remem"
-    return message and f"{message}; see {command} --help"
+def follow_leader() -> None:
+    """For a process beside the one that talks to the user: a signal ends it without a word, even while torch waits.
 
-
-def exit_on_interrupt() -> None:
-    """Ends a follower on Ctrl-C without a word, even while torch waits for other processes.
-
-    A thread does it, because Python handles signals only between bytecodes. The exit code is 0, because Fabric kills
-    the first process a few seconds after any other one has failed, and it may still be saying how to resume.
+    While it trains, the first signal leaves the moment to the training, which all processes stop together. A thread
+    does the rest, because Python handles signals only between bytecodes. The exit code is 0, because Fabric kills the
+    first process a few seconds after any other one has failed, and it may still be saying how to resume.
     """
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable)
-    signal.signal(signal.SIGINT, lambda number, frame: None)
+    for number in STOPPING:
+        signal.signal(number, lambda number, frame: request(number))
 
     def wait() -> None:
-        while os.read(readable, 1) != bytes([signal.SIGINT]):
-            pass
-        os._exit(0)
+        signals = 0
+        while True:
+            signals += os.read(readable, 1)[0] in STOPPING
+            if signals and not (is_deferring() and signals == 1):
+                os._exit(0)
 
     Thread(target=wait, daemon=True).start()

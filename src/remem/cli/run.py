@@ -53,6 +53,7 @@ def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
 
 def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "Sequence[TrackerName]" = ()) -> None:
     """Trains all phases that are left; a new run refuses a folder that holds one."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
     from remem.events import fan_out
     from remem.runs.build import prepare
@@ -71,7 +72,7 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "
         open_run_display([str(out)], console, quiet=quiet) as display,
         track_run(() if is_follower() else track, out) as tracker,
     ):
-        emit = fan_out(display.subscriber(str(out)), tracker)
+        emit = fan_out(with_notices(display.subscriber(str(out))), tracker)
         emit(RunStarted.of(prepared, done=phases_done(out) if resume else 0))
         result = (run_or_resume if resume else run_in_folder)(prepared, out, emit)
     show_result(console, result, out)

@@ -86,6 +86,7 @@ def carry_out(
     track: Sequence[TrackerName] = (),
 ) -> None:
     """Runs all that is left of a study, with its display and its summary."""
+    from remem.cli.displays.base import with_notices
     from remem.cli.displays.study import open_study_display
     from remem.events import fan_out
     from remem.parallel.pool import open_pool
@@ -106,7 +107,7 @@ def carry_out(
             open_study_display(console, announce, quiet=quiet) as display,
             track_study(track, out) as tracker,
         ):
-            results = study_in_folder(planned, out, pool, fan_out(display.emit, tracker))
+            results = study_in_folder(planned, out, pool, fan_out(with_notices(display.emit), tracker))
     show_summary(console, planned, results, out)
     if quiet:
         print(out / "summary.json")

@@ -15,6 +15,7 @@ from remem.data.settings import DataSettings
 from remem.data.source import ArraySource, Dataset, DatasetEntry
 from remem.errors import DamagedFileError, InputError
 from remem.types import Values
+from remem.user_paths import expand
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 
@@ -103,7 +104,7 @@ def _default_preprocessing(shape: tuple[int, ...]) -> Preprocessing:
 
 
 def _path(settings: DataSettings) -> Path:
-    return Path(settings.name.partition(":")[2]).expanduser()
+    return expand(settings.name.partition(":")[2])
 
 
 def load_npz(settings: DataSettings) -> Dataset:

@@ -1,9 +1,9 @@
 """A disk cache of decoded images: memory-mapped chunk files with exactly the values that the source returns."""
 
 import errno
+import hashlib
 import logging
 import math
-import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from remem.data.batches import SMALLEST, batches, prefetched
 from remem.data.source import Source
+from remem.storage.atomic import part_of, sweep, sync, sync_folder
 from remem.types import IntArray, Samples, Values
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES = 2**26
 MOST_CHUNKS = 64  # every chunk stays open, and the number of open files is limited
 SLICE_BYTES = 2**24  # decoded at a time, while the previous slice is written
+DIGEST_BYTES = 32  # SHA-256 of everything before it, at the end of a chunk file
+ABANDONED = 86_400.0  # seconds after which a half-written chunk of a killed process is removed
 
 
 class DecodedSource:
@@ -51,6 +54,7 @@ class DecodedSource:
         if not absent:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
+        sweep(self._folder, older=ABANDONED)
         if shutil.disk_usage(self._folder).free < len(absent) * self.chunk_rows * math.prod(self.shape):
             raise OSError(errno.ENOSPC, "not enough free space", str(self._folder))
         for chunk in absent:
@@ -72,8 +76,11 @@ class DecodedSource:
     def _chunk(self, chunk: int) -> Values | None:
         """The memory-mapped chunk, or None if it is missing or damaged."""
         if chunk not in self._open:
+            path = self._path(chunk)
             try:
-                stored = np.load(self._path(chunk), mmap_mode="r", allow_pickle=False)
+                if not _is_whole(path):
+                    return None
+                stored = np.load(path, mmap_mode="r", allow_pickle=False)
             except (OSError, ValueError, EOFError):
                 return None
             if stored.shape != (len(self._rows(chunk)), *self.shape) or stored.dtype != np.uint8:
@@ -92,16 +99,31 @@ class DecodedSource:
         """Writes a temporary file and renames it: two processes may do this at once, and either may be killed."""
         rows = self._rows(chunk)
         slices = batches(Samples(rows, rows), max(SMALLEST, SLICE_BYTES // math.prod(self.shape)), None)
-        part = self._folder / f"{chunk:05d}.{os.getpid()}.part"
+        part = part_of(self._path(chunk))
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(rows), *self.shape)}
         try:
             # Not through a memory map: on a full disk a memory map kills the process, a write raises OSError.
-            with part.open("wb") as file:
+            with part.open("w+b") as file:
                 np.lib.format.write_array_header_1_0(file, header)
+                file.seek(0)
+                digest = hashlib.sha256(file.read())
                 for values, _ in prefetched(self._source, slices):
                     file.write(values.data)
+                    digest.update(values.data)
+                file.write(digest.digest())
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())
             part.replace(self._path(chunk))
+            sync_folder(self._folder)
         finally:
             part.unlink(missing_ok=True)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a chunk ends with the digest of its content. Chunks of earlier versions do not, and are written again."""
+    digest, left = hashlib.sha256(), path.stat().st_size - DIGEST_BYTES
+    with path.open("rb") as file:
+        while left > 0 and (part := file.read(min(left, SLICE_BYTES))):
+            digest.update(part)
+            left -= len(part)
+        return file.read() == digest.digest()

@@ -15,6 +15,7 @@ import pooch
 
 from remem.errors import DamagedFileError, InputError
 from remem.registry import Registry
+from remem.storage.atomic import folder_lock
 
 Progress = Callable[[int, int | None], None]  # bytes so far, total bytes if the server sends them
 
@@ -87,11 +88,12 @@ def fetch(
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{name}: cannot create the data root {root} ({error.strerror})") from error
-    part = root / f"{download.folder}.tar.part"
-    _download(name, source, part, progress or _silent)
-    _verify(name, source, part, digest or download.digest)
-    _unpack(name, part, folder, download)
-    part.unlink()
+    with folder_lock(root, f"{name}: another process downloads to {root}; wait until it is done, and run again"):
+        part = root / f"{download.folder}.tar.part"
+        _download(name, source, part, progress or _silent)
+        _verify(name, source, part, digest or download.digest)
+        _unpack(name, part, folder, download)
+        part.unlink()
     return folder
 
 

@@ -1,7 +1,6 @@
 """`folder:PATH`: images in train/<class>/ and val/<class>/, decoded on every read or cached once on disk."""
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,13 +18,16 @@ from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
 from remem.data.source import Dataset, DatasetEntry, Source, cache_folder
 from remem.errors import DamagedFileError, InputError
+from remem.storage.jsonfile import read_json, write_json
 from remem.threads import in_threads
 from remem.types import IntArray, Values
+from remem.user_paths import expand
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 LARGEST_SIZE = 224  # unless data.image_size is larger
 TINY_BYTES = 8192  # file size below which threads wait for the GIL longer than they decode
 HASHED = 4096  # names hashed at a time
+MEMO_FORMAT = 2
 DECODER = "rgb, centre square, bilinear, 1"  # increase the number whenever `decode` returns other pixels
 
 
@@ -140,27 +142,22 @@ def check_headers(files: Files, *, remember: bool) -> int:
     memo = cache_folder() / "headers" / f"{_key(files, files.digest)}.json"
     if remember:
         try:
-            return int(json.loads(memo.read_text())["short_side"])
-        except (OSError, ValueError, TypeError, KeyError):
+            return int(read_json(memo, "sizes of images", format=MEMO_FORMAT)["short_side"])
+        except (DamagedFileError, ValueError, TypeError, KeyError):
             pass
     sides = np.fromiter(in_threads(short_side, files.paths()), np.int32, len(files.names))
     side = int(np.partition(sides, (len(sides) - 1) // 2)[(len(sides) - 1) // 2])  # the lower median
     if remember:
-        _write_if_possible(memo, json.dumps({"short_side": side}))
+        with suppress(OSError):
+            memo.parent.mkdir(parents=True, exist_ok=True)
+            write_json(memo, {"format": MEMO_FORMAT, "short_side": side})
     return side
 
 
 def _key(files: Files, digest: str) -> str:
     """The cache key. Includes the path, since files in two folders may have equal names, sizes and times."""
-    return hashlib.sha256(f"{files.folder.resolve()} {digest}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
-def _write_if_possible(path: Path, text: str) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text)
-        part.replace(path)
+    text = f"{os.path.realpath(files.folder)} {digest}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def open_split(files: Files, size: int, settings: DataSettings) -> tuple[Source, tuple[str, ...]]:
@@ -241,7 +238,7 @@ def _problem(path: Path) -> str | None:
 
 
 def _folder(settings: DataSettings) -> Path:
-    return Path(settings.name.partition(":")[2]).expanduser()
+    return expand(settings.name.partition(":")[2])
 
 
 def load_folder(settings: DataSettings) -> Dataset:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from remem.errors import DamagedFileError, InputError
+from remem.storage.limits import parse_json
+from remem.user_paths import expand
 
 LUCIR_SEED = 1993
 SPECS = "lucir, podnet-1, podnet-2, podnet-3, seed:K, natural or a JSON file with a list of labels"
@@ -29,7 +31,7 @@ def class_order(spec: str, dataset_name: str, classes: int) -> tuple[int, ...]:
     if spec.startswith("seed:"):
         return _shuffled(_seed(spec), classes)
     if spec.endswith(".json") or Path(spec).is_file():
-        return _read_order(Path(spec).expanduser(), classes)
+        return _read_order(expand(spec), classes)
     raise InputError(f"order: '{spec}' given; expected {SPECS}")
 
 
@@ -52,14 +54,14 @@ def _shuffled(seed: int, classes: int) -> tuple[int, ...]:
 
 def _seed(spec: str) -> int:
     text = spec.removeprefix("seed:")
-    if not (text.isascii() and text.isdigit()) or int(text) >= 2**32:
+    if not (text.isascii() and text.isdigit() and len(text) < 100) or int(text) >= 2**32:
         raise InputError(f"order: '{spec}' given; expected seed:K with a whole number K from 0 to {2**32 - 1}")
     return int(text)
 
 
 def _read_order(path: Path, classes: int) -> tuple[int, ...]:
     try:
-        order = json.loads(path.read_text(encoding="utf-8"))
+        order = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise DamagedFileError(f"order: {path} is not a readable JSON file ({error})") from error
     if not isinstance(order, list) or any(type(label) is not int for label in order):

@@ -14,6 +14,7 @@ from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError
 from remem.types import IntArray, Values
+from remem.user_paths import expand
 
 
 class Source(Protocol):
@@ -95,9 +96,9 @@ def cache_folder() -> Path:
 def data_root(settings: DataSettings) -> Path:
     """The setting if given, else $REMEM_DATA, else the user's cache folder."""
     if settings.root is not None:
-        return settings.root.expanduser()
+        return expand(settings.root)
     variable = os.environ.get("REMEM_DATA")
-    return Path(variable).expanduser() if variable else cache_folder()
+    return expand(variable) if variable else cache_folder()
 
 
 def missing(name: str, what: str, root: Path) -> DamagedFileError:

@@ -24,6 +24,10 @@ class Worker(Protocol):
         """How it ended, such as `was killed by SIGKILL`."""
         ...
 
+    def stop(self) -> None:
+        """Asks it to save and end. Returns at once."""
+        ...
+
     def close(self) -> None:
         """Ends it, even during a job: files are written atomically, so none is damaged."""
         ...

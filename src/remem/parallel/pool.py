@@ -2,27 +2,23 @@
 
 import builtins
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from queue import SimpleQueue
-from threading import current_thread, main_thread
 from types import TracebackType
 from typing import Any, Self
 
 from remem import errors
+from remem.errors import WorkerDiedError
 from remem.events import Event
+from remem.interrupts import held
 from remem.parallel.backend import Backend, Message, Messages, Worker
 from remem.parallel.jobs import Job, import_kind
 
 TRIES = 3  # a job is given up after losing this many workers
-
-
-class WorkerDiedError(RuntimeError):
-    """Workers ended repeatedly without an answer: killed, or out of memory."""
 
 
 def ignore(job: Job, event: Event) -> None:
@@ -112,7 +108,7 @@ class WorkerPool:
     def _assign(self, queue: "JobQueue", size: int) -> None:
         """Starts workers for which there is work, and gives every idle one the job closest to its last."""
         while len(self._slots) < min(size, len(queue.runnable()) + len(self._busy())):
-            with defer_interrupt():
+            with held():  # a worker must not be started without being recorded
                 self._slots[self._backend.start(self._messages, self._threads)] = Slot()
         for worker, slot in self._slots.items():
             runnable = queue.runnable()
@@ -138,6 +134,8 @@ class WorkerPool:
 
     def _close(self, workers: Sequence[Worker]) -> None:
         for worker in workers:
+            worker.stop()
+        for worker in workers:
             worker.close()
             del self._slots[worker]
 
@@ -160,22 +158,6 @@ class JobQueue:
     def runnable(self) -> list[Job]:
         """Waiting jobs whose predecessors are all done."""
         return [job for job in self.waiting.values() if self.unfinished.isdisjoint(job.after)]
-
-
-@contextmanager
-def defer_interrupt() -> Iterator[None]:
-    """Delays Ctrl-C to the end of the block, so that a worker cannot be started without being recorded."""
-    if current_thread() is not main_thread():  # only the main thread receives signals
-        yield
-        return
-    received: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
-    for number in received[:1]:
-        signal.raise_signal(number)
 
 
 def decode_event(job: Job, message: Message) -> Event:

@@ -12,7 +12,7 @@ from remem.parallel.backend import Message, Messages, encode_job
 from remem.parallel.jobs import Job
 
 COMMAND = (sys.executable, "-P", "-m", "remem.parallel.worker")  # -P: no modules from the working directory
-GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
+GRACE_SECONDS = 30.0  # between SIGTERM and SIGKILL, in which a run saves what it has
 
 
 class ProcessBackend:
@@ -62,8 +62,11 @@ class ProcessWorker:
         reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return reason + "".join(f" ({line})" for line in last_line)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self.process.terminate()
+
+    def close(self) -> None:
+        self.stop()
         try:
             self.process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -18,11 +19,13 @@ from uuid import uuid4
 
 from remem import __version__
 from remem.errors import InputError
+from remem.interrupts import is_deferring, request
 from remem.parallel.backend import Messages, encode_job
 from remem.parallel.jobs import Job
 from remem.parallel.worker import serve
 from remem.threads import limit_spinning
 
+GRACE_SECONDS = 30.0  # in which a run saves what it has before its actor is killed
 POLL_SECONDS = 10.0  # that an actor waits for a message before it returns none
 CONNECT_SECONDS = 5.0  # within which a cluster must accept a connection
 STORE_BYTES = 100 * 2**20  # Ray's object store: messages are short, and Ray's minimum is 75 MB
@@ -75,7 +78,9 @@ class RayBackend:
         import ray
 
         cpus = 1 if self._address == "local" else threads
-        actor = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(Actor).remote()
+        options = {"num_cpus": cpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 2}
+        remote: Any = ray.remote(Actor)
+        actor = remote.options(**options).remote()
         return RayWorker(actor, messages, self)
 
     def close(self) -> None:
@@ -152,10 +157,16 @@ class RayWorker:
     def exit_reason(self) -> str:
         return self._exit_reason
 
+    def stop(self) -> None:
+        with suppress(Exception):  # as below
+            self._actor.stop.remote()
+
     def close(self) -> None:
         import ray
 
         self._jobs.put(None)
+        self.stop()
+        self._thread.join(GRACE_SECONDS)
         with suppress(Exception):  # the connection to the cluster may be lost
             ray.kill(self._actor)
         self._thread.join()
@@ -205,6 +216,13 @@ class Actor:
 
     def submit(self, job: str) -> None:
         self._jobs.put(job)
+
+    def stop(self) -> None:
+        """Called while another call waits for messages: a run saves what it has, anything else ends at once."""
+        if is_deferring():
+            request(signal.SIGTERM)
+        else:
+            os._exit(0)
 
     def poll(self) -> list[str]:
         """New messages; waits a while for the first one."""

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 
 from remem.errors import InputError
+from remem.interrupts import Interrupted, handled
 from remem.parallel.backend import Message
 from remem.parallel.jobs import find_handler
 from remem.threads import limit_spinning
@@ -38,8 +39,12 @@ def main() -> None:
 
     Thread(target=listen, daemon=True).start()
     send({"ready": os.getpid()})
-    while True:
-        serve(lines.get(), send)
+    try:
+        with handled(signal.SIGTERM):
+            while True:
+                serve(lines.get(), send)
+    except Interrupted as stopped:  # the parent has asked for it; a run has saved what it has
+        os._exit(stopped.code)
 
 
 def serve(text: str, send: Send) -> None:

@@ -1,8 +1,6 @@
 """Policy folders: `policy.json` and, for learned policies, `policy.safetensors`. Loading runs no code."""
 
 import hashlib
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +15,8 @@ from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned
 from remem.policies.path import FixedPath
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.storage.jsonfile import read_json
+from remem.storage.atomic import part_of, sync, sync_folder
+from remem.storage.jsonfile import encode, read_json, seal
 from remem.types import Json
 
 FORMAT = 1
@@ -125,7 +124,7 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed | FixedPath, proven
         own["sha256"] = hashlib.sha256(content[WEIGHTS]).hexdigest()
     try:
         facts = _validate({"format": FORMAT, **tree, **own}).model_dump(mode="json")
-        content[FACTS] = (json.dumps(facts, separators=(",", ":"), sort_keys=True) + "\n").encode()
+        content[FACTS] = encode(seal({key: facts[key] for key in sorted(facts)}))
     except ValidationError as error:
         raise InputError(f"policy: {_first(error)}") from error
     try:
@@ -190,17 +189,18 @@ def _write(folder: Path, content: Mapping[str, bytes]) -> None:
     The facts go first and come last: a folder without them holds no policy, so old and new parts never mix.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {name: folder / f"{name}.{os.getpid()}.part" for name in content}
+    parts = {name: part_of(folder / name) for name in content}
     try:
         for name, part in parts.items():
             with open(part, "wb") as file:
                 file.write(content[name])
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())
         for name in (FACTS, WEIGHTS):
             (folder / name).unlink(missing_ok=True)
         for name, part in parts.items():
             part.replace(folder / name)
+        sync_folder(folder)
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)

@@ -6,12 +6,14 @@ from pathlib import Path
 from shutil import rmtree
 from statistics import fmean
 
-import remem
 from remem.errors import DamagedFileError, InputError
-from remem.events import Emit
+from remem.events import Emit, Notice
 from remem.parallel.pool import WorkerPool
 from remem.policies.files import load_policy, save_policy
+from remem.policies.fixed import Fixed
 from remem.policies.learned import Learned
+from remem.policies.path import FixedPath
+from remem.policies.rmm import TwoLevelPolicy
 from remem.rl.config import LearnConfig, normalized, read_learn_settings
 from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.oracles import compare_fixed, fixed_paths
@@ -27,8 +29,12 @@ from remem.rl.trainer import Epoch, PolicyTrainer
 from remem.runs.config import validate
 from remem.runs.devices import limit_threads
 from remem.runs.renamed import current_names
+from remem.runs.versions import versions
+from remem.storage.atomic import sweep
 from remem.storage.event_log import LOG, EventLog
-from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
+from remem.storage.generations import load_generation, previous, save_generation
+from remem.storage.jsonfile import differences
+from remem.storage.tensorfile import Snapshot
 from remem.storage.workdir import WorkDir, WorkKind
 from remem.types import Json
 
@@ -56,25 +62,40 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
         folder.require_free()
         check_learning(config, tasks)  # before anything is written
     with folder.claim():
-        _begin_or_check(config, tasks, folder)
+        _begin_or_check(config, tasks, folder, emit)
         if (out / POLICY).exists():
-            return load_policy(out)
+            rmtree(out / SNAPSHOTS, ignore_errors=True)  # left by a kill after the policy was saved
+            return finished_policy(config, tasks, out)
+        sweep(out / SNAPSHOTS)
         limit_threads(config.target.train.threads)  # policy updates must not depend on the pool
         session = Session(config, tasks, out, emit, pool)
         session.start()
-        if config.learn.crossval_fixed:
-            fixed, shares = compare_fixed(config.learn, tasks, session.rewards)
-            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
-            save_policy(out, fixed, {**provenance(config, tasks, rewards), "shares": shares})
-        elif config.learn.search != "reinforce":
-            search = session.search()
-            save_policy(out, search.policy, provenance(config, tasks, search.mean_rewards))
-        else:
-            session.train()
-            trainer = session.trainer
-            save_policy(out, trainer.policy, provenance(config, tasks, trainer.mean_rewards))
+        policy, facts = session.learn()
+        session.reward_log.order(session.rewards.known)
+        save_policy(out, policy, facts)
+        previous(out / CHECKPOINT).unlink(missing_ok=True)
         rmtree(out / SNAPSHOTS, ignore_errors=True)
     return load_policy(out)
+
+
+def identity(config: LearnConfig, tasks: PseudoTasks) -> Json:
+    """Returns what tells one policy training from another: its settings and its data, wherever these are stored."""
+    settings = config.model_dump(mode="json")
+    del settings["target"]["data"]["root"]
+    return {"settings": settings, "data": tasks.dataset.train.fingerprint}
+
+
+def finished_policy(config: LearnConfig, tasks: PseudoTasks, out: Path) -> Learned:
+    """Returns the policy of a complete training. Raises if it is another training's; settings added later are new."""
+    policy = load_policy(out)
+    expected = provenance(config, tasks, ())
+    for key, now, then in differences(expected, {**policy.facts, "rewards": []}):
+        if key.startswith(("settings.", "seed", "source.")) and None not in (now, then):
+            raise DamagedFileError(
+                f"{out / POLICY}: the policy of another learning ({key} is {then!r}, expected {now!r}); "
+                "put the right files back, or remove them and resume"
+            )
+    return policy
 
 
 class Session:
@@ -86,8 +107,10 @@ class Session:
         self._log = EventLog(out / LOG, (PolicyUpdated,))
         self._emit = emit
         train_nodes = tasks.train_nodes if self._pooled is None else self._pooled.train_nodes
-        log = RewardLog(out)
-        self.rewards = RewardCache(logged(train_nodes, log, self._report_nodes), log.read())
+        self._identity = identity(config, tasks)
+        self.reward_log = RewardLog(out, self._identity)
+        known = self.reward_log.read()
+        self.rewards = RewardCache(logged(train_nodes, self.reward_log, self._report_nodes), known)
         self.trainer = PolicyTrainer(config, tasks, self.rewards)
         self._time = TimeLeft(config.learn.all_epochs)
         self._done = 0  # rounds of a search
@@ -95,8 +118,9 @@ class Session:
     def start(self) -> None:
         """Restores the completed epochs and emits the size of the training."""
         path, trainer = self._out / CHECKPOINT, self.trainer
-        if path.exists():
-            snapshot = load_snapshot(path)
+        snapshot = load_generation(path, lambda text: self._emit(Notice(text)))
+        if snapshot is not None:
+            self._require_own(path, snapshot.facts)
             try:
                 trainer.mean_rewards = [float(value) for value in snapshot.facts["means"]]
                 trainer.reinforce.load(snapshot.tensors)
@@ -108,13 +132,35 @@ class Session:
         self._emit(started(self._config, self._tasks, done=done))
         self._time.begin(done)
 
+    def learn(self) -> tuple[TwoLevelPolicy | Fixed | FixedPath, Json]:
+        """Returns the policy, and where it comes from."""
+        config, tasks = self._config, self._tasks
+        if config.learn.crossval_fixed:
+            fixed, shares = compare_fixed(config.learn, tasks, self.rewards)
+            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
+            return fixed, {**provenance(config, tasks, rewards), "shares": shares}
+        if config.learn.search != "reinforce":
+            search = self.search()
+            return search.policy, provenance(config, tasks, search.mean_rewards)
+        self.train()
+        return self.trainer.policy, provenance(config, tasks, self.trainer.mean_rewards)
+
+    def _require_own(self, path: Path, facts: Json) -> None:
+        """Raises if a checkpoint is of another training. Those of earlier versions do not say."""
+        found = next(differences(self._identity, facts.get("identity", self._identity)), None)
+        if found is not None:
+            raise DamagedFileError(
+                f"{path}: the checkpoint of another learning ({found[0]} is {found[2]!r}, expected {found[1]!r}); "
+                f"put the right file back, or remove this one and `remem resume {path.parent}` goes on from the rewards"
+            )
+
     def train(self) -> None:
         """Trains the remaining epochs."""
         for epoch in self.trainer.train():
             event = self._event(epoch)
             self._log(event)
-            facts = {"means": self.trainer.mean_rewards}
-            save_snapshot(self._out / CHECKPOINT, Snapshot(facts, self.trainer.reinforce.state()))
+            facts = {"means": self.trainer.mean_rewards, "identity": self._identity}
+            save_generation(self._out / CHECKPOINT, Snapshot(facts, self.trainer.reinforce.state()))
             self._emit(event)
 
     def search(self) -> PathSearch:
@@ -206,13 +252,15 @@ def read_learning(out: Path, root: Path | None = None) -> tuple[LearnConfig, str
     return LearnConfig(target=target, learn=learn), begun.fingerprints.get("data", "")
 
 
-def _begin_or_check(config: LearnConfig, tasks: PseudoTasks, folder: WorkDir) -> None:
+def _begin_or_check(config: LearnConfig, tasks: PseudoTasks, folder: WorkDir, emit: Emit) -> None:
     now = config.model_dump(mode="json")
     if not folder.exists:
-        folder.begin(now, {"data": tasks.dataset.train.fingerprint}, remem.__version__)
+        folder.begin(now, {"data": tasks.dataset.train.fingerprint}, versions())
         return
     before, fingerprint = read_learning(folder.path)
     folder.require_same_settings(before.model_dump(mode="json"), now)
     if not (folder.path / POLICY).exists():
+        if (changed := folder.changed_versions(folder.read().versions, versions())) is not None:
+            emit(Notice(changed))
         check_learning(config, tasks)
         folder.require_same_data({"data": fingerprint}, {"data": tasks.dataset.train.fingerprint})

@@ -1,7 +1,10 @@
-"""Append-only reward log: one line per trained node, so that nothing is trained twice after a stop."""
+"""Append-only reward log: one line per trained node, so that nothing is trained twice after a stop.
+
+Every line has a checksum over itself and the identity of its training, so that a line of another one is noticed.
+"""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,15 +13,22 @@ from remem.errors import DamagedFileError
 from remem.rl.paths import Node, TaskKey
 from remem.rl.prefix_tree import TrainNodes
 from remem.storage.atomic import write_atomically
+from remem.storage.event_log import LineFile
+from remem.storage.jsonfile import digest
+from remem.storage.limits import parse_json
+from remem.types import Json
 
 REWARDS = "rewards.jsonl"
+DIGITS = 16  # of the checksum of a line
+FIELDS = {"task", "path", "reward"}
 
 
 class RewardLog:
     """Rewards by node. An incomplete last line is dropped, and its node is trained again."""
 
-    def __init__(self, out: Path) -> None:
-        self._path = out / REWARDS
+    def __init__(self, out: Path, identity: Json) -> None:
+        self._path, self._identity = out / REWARDS, digest(identity)
+        self._lines = LineFile(self._path)
 
     def read(self) -> dict[Node, float]:
         known: dict[Node, float] = {}
@@ -26,23 +36,43 @@ class RewardLog:
         whole = [line + "\n" for line in text.split("\n")[:-1]]
         for number, line in enumerate(whole, start=1):
             try:
-                node, reward = _entry(line)
-            except (ValueError, KeyError, TypeError) as error:
-                raise DamagedFileError(f"{self._path}: line {number} is not a reward ({error})") from error
+                node, reward = self._entry(line)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise DamagedFileError(
+                    f"{self._path}: line {number} is not a reward ({error}); remove it, and its phase is trained again"
+                ) from error
             known[node] = reward
         if "".join(whole) != text:
             write_atomically(self._path, "".join(whole).encode())
         return known
 
     def write(self, node: Node, reward: float) -> None:
+        self._lines.append(self._line(node, reward))
+
+    def order(self, known: Mapping[Node, float]) -> None:
+        """Writes all rewards in one order, whatever the order in which workers have found them."""
+        lines = sorted(self._line(node, reward) for node, reward in known.items())
+        write_atomically(self._path, "".join(line + "\n" for line in lines).encode())
+
+    def _line(self, node: Node, reward: float) -> str:
         key, path = node
         entry = {"task": asdict(key), "path": [action.key() for action in path], "reward": reward}
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        return json.dumps({**entry, "check": self._check(entry)})
+
+    def _check(self, entry: Json) -> str:
+        return digest([self._identity, entry])[:DIGITS]
+
+    def _entry(self, line: str) -> tuple[Node, float]:
+        entry = parse_json(line.encode())
+        check = entry.pop("check", None)
+        if entry.keys() != FIELDS:
+            raise ValueError(f"fields {', '.join(map(str, entry))}")
+        if check not in (None, self._check(entry)):  # lines of earlier versions have none
+            raise ValueError("it does not match its checksum, or is of another learning")
+        return parse_entry(entry)
 
 
-def _entry(line: str) -> tuple[Node, float]:
-    entry = json.loads(line)
+def parse_entry(entry: Json) -> tuple[Node, float]:
     path = tuple(Action.from_key(key) for key in entry["path"])
     reward = float(entry["reward"])
     if not 0 <= reward <= 1:

@@ -12,7 +12,7 @@ from remem.rl.paths import Node
 from remem.runs.migrations import migrate_episode
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
-SUFFIX = ".snapshot"
+SUFFIX, NODE = ".snapshot", "node"
 
 
 class SnapshotCache(Protocol):
@@ -63,7 +63,8 @@ class DiskSnapshotCache:
 
     def put(self, node: Node, snapshot: Snapshot) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        save_snapshot(self._file(node), snapshot)
+        facts = {**snapshot.facts, NODE: self._file(node).stem}
+        save_snapshot(self._file(node), Snapshot(facts, snapshot.tensors))
         self._make_room()
 
     def find(self, node: Node) -> Snapshot | None:
@@ -73,7 +74,9 @@ class DiskSnapshotCache:
             snapshot = load_snapshot(path, migrate_episode)
         except DamagedFileError:
             return None
-        with suppress(FileNotFoundError):
+        if snapshot.facts.pop(NODE, path.stem) != path.stem:  # another node's
+            return None
+        with suppress(OSError):
             os.utime(path)
         return snapshot
 

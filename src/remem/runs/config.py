@@ -17,6 +17,7 @@ from remem.runs.presets import load_preset
 from remem.runs.renamed import current_names
 from remem.runs.trees import Tree, merged, value_at
 from remem.settings import Settings
+from remem.user_paths import expand
 
 Section = TypeVar("Section", bound=BaseModel)
 
@@ -90,10 +91,10 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     data, division = config.data, config.scenario
     kind, colon, path = data.name.partition(":")
     if colon:
-        data = data.model_copy(update={"name": f"{kind}:{Path(path).expanduser().absolute()}"})
+        data = data.model_copy(update={"name": f"{kind}:{expand(path).absolute()}"})
     if data.root is not None:
-        data = data.model_copy(update={"root": data.root.expanduser().absolute()})
-    order = Path(division.order).expanduser()
+        data = data.model_copy(update={"root": expand(data.root).absolute()})
+    order = expand(division.order)
     if order.is_file():
         division = division.model_copy(update={"order": str(order.absolute())})
     return config.model_copy(update={"data": data, "scenario": division})

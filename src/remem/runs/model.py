@@ -33,6 +33,7 @@ from remem.runs.migrations import migrate_model
 from remem.runs.results import load_result
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
+from remem.storage.jsonfile import differences
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 from remem.types import IntArray, Json, Reader, Samples, Values
 
@@ -156,6 +157,7 @@ def load_model(folder: str | Path) -> Model:
         learner = _rebuild(config, shape, tensors)
         model = Model(config, facts["head"], names, order, shape, None if means is None else means.numpy(), learner)
         _require_agreement(model)
+        _require_own(path, facts)
     except (InputError, RuntimeError, LookupError, TypeError, ValueError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         reason = first if isinstance(error, InputError) else f"not a whole model ({first})"
@@ -175,6 +177,19 @@ def _finished(place: Path) -> Path:
     if not (place / FILE).is_file():
         raise DamagedFileError(f"{place / FILE}: no such file; expected the folder of a finished run")
     return place / FILE
+
+
+def _require_own(path: Path, facts: Json) -> None:
+    """Raises if the result beside a model is of another run."""
+    if (result := path.with_name("result.json")).is_file():
+        beside = load_result(result)
+        found = next((part for part in differences(beside.config, facts["config"]) if None not in part[1:]), None)
+        if found is None and beside.data_fingerprint != facts.get("data_fingerprint", beside.data_fingerprint):
+            found = ("the data", beside.data_fingerprint, facts["data_fingerprint"])
+        if found is not None:
+            raise InputError(
+                f"the model of another run than result.json beside it ({found[0]} is {found[2]!r}, not {found[1]!r})"
+            )
 
 
 def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Learner:

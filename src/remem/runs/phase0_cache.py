@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from remem.errors import DamagedFileError
 from remem.runs.migrations import migrate_checkpoint
 from remem.runs.prepared import Prepared
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
@@ -45,13 +46,19 @@ class Phase0Cache:
         """Returns a checkpoint for this run to continue from, or None if it has not been trained yet."""
         if not self.has(prepared):
             return None
-        found = load_snapshot(self._file(prepared), migrate_checkpoint)
+        try:
+            found = load_snapshot(self._file(prepared), migrate_checkpoint)
+        except DamagedFileError:  # it is only a cache: the run trains its own
+            return None
+        if found.facts.get("key", phase0_key(prepared)) != phase0_key(prepared):
+            return None
         return Snapshot({**found.facts, "config": prepared.config.model_dump(mode="json")}, found.tensors)
 
     def put(self, prepared: Prepared, checkpoint: Snapshot, log: str) -> None:
         """Stores a run's checkpoint and log after phase 0."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        save_snapshot(self._file(prepared), Snapshot({**checkpoint.facts, "log": log}, checkpoint.tensors))
+        facts = {**checkpoint.facts, "log": log, "key": phase0_key(prepared)}
+        save_snapshot(self._file(prepared), Snapshot(facts, checkpoint.tensors))
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from remem.data.settings import DataSettings, ScenarioSettings
 from remem.errors import DamagedFileError, InputError
 from remem.methods.settings import MethodSettings
 from remem.runs.trees import Tree, merged, value_at
+from remem.storage.limits import parse_toml
 
 PRESETS = ("small", "paper")
 
@@ -49,12 +50,12 @@ def read_toml(path: Path) -> Tree:
     if not path.is_file() and name in (shipped := shipped_configs()):
         return tomllib.loads(shipped[name])
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         close = difflib.get_close_matches(name, shipped_configs(), n=1)
         hint = (
             f"; did you mean '{close[0]}'?" if close else " (see `remem list configs` for those that come with remem)"
         )
         raise DamagedFileError(f"{path}: no such config file{hint}") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedFileError(f"{path}: not a TOML file ({error})") from error

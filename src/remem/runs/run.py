@@ -1,9 +1,9 @@
 """One class-incremental run: the loop over phases, in memory or in a folder that can be resumed after any stop."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,30 +12,34 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-import remem
+from remem.action import Action
 from remem.data.scenario import Scenario
 from remem.episode import Episode
 from remem.errors import DamagedFileError, InputError
 from remem.evaluation.metrics import FloatArray
-from remem.events import Emit, fan_out, ignore
+from remem.events import Emit, Notice, fan_out, ignore
 from remem.methods.events import EpochEnded
 from remem.policies.policy import Policy
 from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig, validate
 from remem.runs.devices import open_fabric
 from remem.runs.events import PhaseEvaluated, PhaseStarted
+from remem.runs.identity import require_own_result
 from remem.runs.migrations import migrate_checkpoint, migrate_run
 from remem.runs.model import save_model
 from remem.runs.phase0_cache import Phase0Cache
 from remem.runs.prepared import Prepared
 from remem.runs.results import PhaseRecord, RunFacts, RunResult, load_result, save_predictions, save_result
+from remem.runs.versions import versions
 from remem.storage.event_log import LOG, EventLog
-from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
+from remem.storage.generations import has_generation, load_generation, previous, save_generation
+from remem.storage.tensorfile import Snapshot
 from remem.storage.workdir import WorkDir, WorkKind
 from remem.types import IntArray, PhaseResult, Predictions
 
 RUN = WorkKind("run", "config.json", {1: migrate_run})
 RESULT, CHECKPOINT = "result.json", "checkpoint.safetensors"
+Say = Callable[[str], None]
 HISTORY = "history/"  # prefix of earlier phases' predictions in a checkpoint
 
 
@@ -44,12 +48,18 @@ def phases(episode: Episode, prepared: Prepared, emit: Emit) -> Iterator[PhaseRe
     for phase in prepared.scenario.phases[episode.next_phase :]:
         emit(PhaseStarted(phase.index, len(phase.classes)))
         started = time.perf_counter()
-        action = prepared.policy.act(episode.observe(phase)) if phase.index else None
+        action = whole_numbers(prepared.policy.act(episode.observe(phase))) if phase.index else None
         acting = time.perf_counter() - started
         result = episode.advance(phase, action)
         result = replace(result, seconds={**result.seconds, "policy": result.seconds["policy"] + acting})
         emit(PhaseEvaluated(phase.index, result.accuracy))
         yield result
+
+
+def whole_numbers(action: Action) -> Action:
+    """The action of any policy with Python's own numbers: those of numpy are no JSON."""
+    given = ((item.name, getattr(action, item.name)) for item in fields(action))
+    return replace(action, **{name: int(value) for name, value in given if isinstance(value, np.integer)})
 
 
 def run(prepared: Prepared, emit: Emit = ignore) -> RunResult:
@@ -77,10 +87,10 @@ def run_in_folder(
     folder, now = WorkDir(out, RUN), prepared.config.model_dump(mode="json")
     with folder.claim():
         folder.require_free()
-        if folder.exists and ((out / CHECKPOINT).exists() or (out / RESULT).exists()):
+        if folder.exists and (has_generation(out / CHECKPOINT) or (out / RESULT).exists()):
             folder.require_same_settings(read_config(out)[0].model_dump(mode="json"), now)
             raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
-        folder.begin(now, {"data": prepared.scenario.fingerprint}, remem.__version__)
+        folder.begin(now, {"data": prepared.scenario.fingerprint}, versions())
         return job.launch(fabric, emit)
 
 
@@ -94,21 +104,56 @@ def run_or_resume(
     folder = WorkDir(out, RUN)
     if not folder.exists:
         return run_in_folder(prepared, out, emit, phase0=phase0)
-    config, fingerprint = read_config(out)
+    begun, (config, fingerprint) = folder.read(), read_config(out)
+    config = moved_policy(config, prepared.config)
     now = prepared.config.model_dump(mode="json")
     folder.require_same_settings(config.model_dump(mode="json"), now)
     folder.require_same_data({"data": fingerprint}, {"data": prepared.scenario.fingerprint})
-    if (out / RESULT).is_file() and (result := load_result(out)).complete:
-        return result
     fabric = open_fabric(prepared.config.train)
+    say: Say = (lambda text: emit(Notice(text))) if fabric.is_global_zero else (lambda text: None)
+    if (result := finished_result(out, config, fingerprint, say)) is not None:
+        return result
+    if (changed := folder.changed_versions(begun.versions, versions())) is not None:
+        say(changed)
     with folder.claim() if fabric.is_global_zero else nullcontext():
-        if (out / CHECKPOINT).exists():
-            kept = load_snapshot(out / CHECKPOINT, migrate_checkpoint)
-            folder.require_same_settings(validate(kept.facts["config"]).model_dump(mode="json"), now)
+        kept = load_generation(out / CHECKPOINT, say, migrate_checkpoint)
+        if kept is not None:
+            before = moved_policy(validate(kept.facts["config"]), prepared.config)
+            folder.require_same_settings(before.model_dump(mode="json"), now)
             checkpoint: Snapshot | None = replace(kept, facts={**kept.facts, "log": None})
         else:  # stopped before the end of phase 0
             checkpoint = None if phase0 is None else phase0.find(prepared)
         return FolderRun(prepared, out, checkpoint, phase0).launch(fabric, emit)
+
+
+def finished_result(out: Path, config: RunConfig, fingerprint: str, say: Say = lambda text: None) -> RunResult | None:
+    """Returns the result of a run folder if the run is complete. Raises if the result is another run's.
+
+    If it is damaged and the checkpoint is there, it is not complete: its last part is done again.
+    """
+    path = out / RESULT
+    if not path.is_file():
+        return None
+    try:
+        result = load_result(path)
+    except DamagedFileError as error:
+        if not has_generation(out / CHECKPOINT):
+            raise DamagedFileError(
+                f"{error}; move {out} away and train again, or put a copy of the file back"
+            ) from error
+        say(f"{error}; it is made again from the checkpoint")
+        return None
+    if not result.complete:  # what goes on is the checkpoint, which is compared with the settings
+        return None
+    require_own_result(path, result, config, fingerprint)
+    return result
+
+
+def moved_policy(before: RunConfig, now: RunConfig) -> RunConfig:
+    """The settings that a run began with; if its policy's folder has moved, at its new place. Its digest decides."""
+    if before.policy_sha256 is None or before.policy_sha256 != now.policy_sha256:
+        return before
+    return before.model_copy(update={"policy": now.policy})
 
 
 def resume_in_folder(out: Path, emit: Emit = ignore, *, root: Path | None = None) -> RunResult:
@@ -195,7 +240,7 @@ class RunWriter:
             "entries": [record.model_dump(mode="json") for record in records],
         }
         checkpoint = Snapshot(facts, snapshot.tensors | self._history)
-        save_snapshot(self._out / CHECKPOINT, checkpoint)
+        save_generation(self._out / CHECKPOINT, checkpoint)
         if phase == 0 and self._phase0 is not None:
             self._phase0.put(self._prepared, checkpoint, (self._out / LOG).read_text(encoding="utf-8"))
         self._save_result(episode, records, complete=False)
@@ -210,6 +255,7 @@ class RunWriter:
         }
         save_predictions(self._out / "predictions.npz", predictions, len(scenario.class_order))
         self._save_result(episode, records, complete=True)
+        previous(self._out / CHECKPOINT).unlink(missing_ok=True)
 
     def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
         facts = public_facts(self._prepared)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from remem.errors import InputError
+from remem.storage.limits import DEEPEST, parse_toml
 
 Tree = dict[str, Any]
 
@@ -46,12 +47,14 @@ def read_overrides(pairs: Iterable[str]) -> Tree:
     tree: Tree = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not equals or not all(key.split(".")):
+        if not equals or not all(key.split(".")) or key.count(".") > DEEPEST:
             raise InputError(f"--set: '{pair}' given, expected key=value such as train.epochs=5")
         try:
-            parsed = tomllib.loads(f"value = {text}")
+            parsed = parse_toml(f"value = {text}")
         except tomllib.TOMLDecodeError:
             parsed = {"value": text}
+        except ValueError as error:
+            raise InputError(f"--set: {key}={text[:40]} given; {error}") from error
         if parsed.keys() != {"value"}:
             raise InputError(f"--set: {pair!r} given, expected one key=value")
         value = parsed["value"]

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from remem.errors import DamagedFileError
 from remem.storage.atomic import write_atomically
+from remem.storage.limits import parse_json
 from remem.types import Json
 
 FORMAT = 2
@@ -34,10 +35,15 @@ Migration = Callable[[Snapshot], Snapshot]
 
 def save_snapshot(path: Path, snapshot: Snapshot) -> None:
     """Equal snapshots become equal files."""
+    write_atomically(path, encode_snapshot(snapshot))
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
     facts = json.dumps(snapshot.facts)
     head = {"format": FORMAT, "facts": facts, "sha256": digest(facts, snapshot.tensors)}
     # One key: safetensors writes several in any order.
-    write_atomically(path, save(snapshot.tensors, {"remem": json.dumps(head)}))
+    content: bytes = save(snapshot.tensors, {"remem": json.dumps(head)})
+    return content
 
 
 def load_snapshot(path: Path, migrate: Migration | None = None, *, what: str = "checkpoint") -> Snapshot:
@@ -45,11 +51,12 @@ def load_snapshot(path: Path, migrate: Migration | None = None, *, what: str = "
 
     A file that is missing, cut short or changed raises DamagedFileError.
     """
-    if not path.is_file():
-        raise DamagedFileError(f"{path}: no such {what}")
     try:
+        if not path.is_file():
+            raise DamagedFileError(f"{path}: no such {what}")
+        path.open("rb").close()  # safetensors says "no such file" of one that must not be read
         with safe_open(path, framework="pt") as file:
-            head = json.loads((file.metadata() or {})["remem"])
+            head = parse_json((file.metadata() or {})["remem"].encode())
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         version, checksum = head.pop("format"), head.pop("sha256", None)
         if version not in (1, FORMAT):
@@ -58,9 +65,11 @@ def load_snapshot(path: Path, migrate: Migration | None = None, *, what: str = "
         facts = head["facts"] if "facts" in head else json.dumps(head)
         if checksum != digest(facts, tensors) and not (version == 1 and checksum is None):
             raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
-        snapshot = Snapshot(json.loads(facts), tensors)
+        snapshot = Snapshot(parse_json(facts.encode()), tensors)
         return migrate(snapshot) if version == 1 and migrate is not None else snapshot
-    except (SafetensorError, KeyError, OSError, ValueError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise DamagedFileError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(f"{path}: not a whole {what} ({error})") from error

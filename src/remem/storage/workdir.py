@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from remem.errors import DamagedFileError, InputError
-from remem.storage.atomic import folder_lock
-from remem.storage.jsonfile import Migrations, read_json, write_json
+from remem.storage.atomic import folder_lock, sweep
+from remem.storage.jsonfile import Migrations, differences, read_json, write_json
 from remem.types import Json
 
 FORMAT = 2
@@ -16,7 +16,7 @@ FORMAT = 2
 WRITTEN = (
     *("config.json", "learning.json", "study.json", "result.json", "summary.json", "policy.json"),
     *("log.jsonl", "rewards.jsonl", "predictions.npz"),
-    *("model.safetensors", "checkpoint.safetensors", "policy.safetensors"),
+    *("model.safetensors", "checkpoint.safetensors", "checkpoint.previous.safetensors", "policy.safetensors"),
     *("runs", "policies", "phase0"),
 )
 
@@ -36,6 +36,7 @@ class Begun:
 
     settings: Json
     fingerprints: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)  # of remem and torch; empty in older files
 
 
 class WorkDir:
@@ -54,7 +55,7 @@ class WorkDir:
         path, what = self.path / self._kind.settings_file, f"settings of a {self._kind.name}"
         tree = read_json(path, what, format=FORMAT, migrations=self._kind.migrations)
         try:
-            return Begun(dict(tree["settings"]), dict(tree["fingerprints"]))
+            return Begun(dict(tree["settings"]), dict(tree["fingerprints"]), dict(tree.get("versions", {})))
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: not the {what} ({error})") from error
 
@@ -76,14 +77,16 @@ class WorkDir:
         except OSError as error:
             raise self.unwritable(error) from error
         with folder_lock(self.path):
+            sweep(self.path)
             yield
 
-    def begin(self, settings: Mapping[str, Any], fingerprints: Mapping[str, str], version: str) -> None:
-        """Writes what the work begins with, once."""
+    def begin(self, settings: Mapping[str, Any], fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> None:
+        """Writes what the work begins with, once. `versions` are those of remem and torch."""
         tree = {
             "format": FORMAT,
             "kind": self._kind.name,
-            "remem": version,
+            "remem": versions["remem"],
+            "versions": dict(versions),
             "fingerprints": dict(fingerprints),
             "settings": dict(settings),
         }
@@ -94,7 +97,7 @@ class WorkDir:
 
     def require_same_settings(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Raises if settings have changed since the work began; where the data are stored is not one of them."""
-        for key, old, new in _differences(before, now):
+        for key, old, new in differences(before, now):
             if not key.endswith("data.root"):
                 raise InputError(
                     f"{self.path}: {key} is {new!r}, but this {self._kind.name} began with {old!r}; "
@@ -108,13 +111,17 @@ class WorkDir:
                 f"{self.path}: the data have changed since this {self._kind.name} began; going on needs the same data"
             )
 
+    def changed_versions(self, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+        """What to tell the user if other versions go on with this work; None if they are equal or unknown."""
+        changed = [
+            f"{name} {before[name]} (now {now[name]})" for name in now if before.get(name, now[name]) != now[name]
+        ]
+        if not changed:
+            return None
+        return (
+            f"{self.path}: this {self._kind.name} began with {' and '.join(changed)}; "
+            "its numbers may differ from those of one that was never stopped"
+        )
+
     def unwritable(self, error: OSError) -> InputError:
         return InputError(f"--out: {self.path} cannot be written ({error.strerror})")
-
-
-def _differences(before: Any, now: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        names = sorted(before.keys() | now.keys())
-        parts = (_differences(before.get(n), now.get(n), f"{key}.{n}" if key else n) for n in names)
-        return [difference for part in parts for difference in part]
-    return [] if before == now else [(key, before, now)]

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 
-import remem
 from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, build_scenario
 from remem.errors import DamagedFileError, InputError
-from remem.events import Emit, Event
+from remem.events import Emit, Event, Notice
 from remem.parallel.jobs import Job
 from remem.parallel.pool import WorkerPool
 from remem.rl.config import LearnConfig
@@ -20,10 +19,13 @@ from remem.rl.snapshot_cache import MemorySnapshotCache
 from remem.runs.build import prepare
 from remem.runs.config import RunConfig
 from remem.runs.events import RunStarted
+from remem.runs.identity import require_planned
 from remem.runs.jobs import PHASE0 as PHASE0_JOB
 from remem.runs.jobs import phase0_job, run_job
 from remem.runs.phase0_cache import Phase0Cache, phase0_key
 from remem.runs.results import RunResult, load_result, phases_done
+from remem.runs.run import RUN, finished_result, read_config
+from remem.runs.versions import versions
 from remem.storage.workdir import WorkDir, WorkKind
 from remem.studies.events import JobEnded, JobProgress, LearningProgress, PolicyLearned, StudyStarted
 from remem.studies.grid import Study, StudyRun, plan_study
@@ -63,7 +65,7 @@ def study_in_folder(study: Study, out: Path, pool: WorkerPool, emit: Emit) -> di
     to_learn = {name: study.learnings[name] for name in wanted if not (out / POLICIES / name / POLICY).exists()}
     check_learnings(to_learn)
     with folder.claim():
-        _begin_or_check(study, folder, {name: check.fingerprint for name, check in checks.items()})
+        _begin_or_check(study, folder, emit, {name: check.fingerprint for name, check in checks.items()})
         jobs = make_jobs(left, checks, out)
         emit(_started(study, checks, jobs, tuple(to_learn)))
         for name, learning in to_learn.items():
@@ -74,10 +76,14 @@ def study_in_folder(study: Study, out: Path, pool: WorkerPool, emit: Emit) -> di
 
 
 def finished(out: Path, run: StudyRun) -> RunResult | None:
-    """Returns the result of a run if it is complete."""
+    """Returns the result of a run if it is complete. Raises if the folder or the result is another run's."""
     folder = out / RUNS / run.name
-    result = load_result(folder) if (folder / "result.json").is_file() else None
-    return result if result is not None and result.complete else None
+    if not (folder / RUN.settings_file).is_file():
+        return None
+    begun, fingerprint = read_config(folder)
+    policy = Path(run.config.policy).name if run.learning is None else run.learning
+    require_planned(folder / RUN.settings_file, run.config, begun, policy)
+    return finished_result(folder, begun, fingerprint)
 
 
 def read_study(out: Path, root: Path | None = None) -> Study:
@@ -180,11 +186,14 @@ def _started(
     return StudyStarted(len(study.runs), len(study.runs) - len(checks), learnings, sizes)
 
 
-def _begin_or_check(study: Study, folder: WorkDir, fingerprints: Mapping[str, str]) -> None:
+def _begin_or_check(study: Study, folder: WorkDir, emit: Emit, fingerprints: Mapping[str, str]) -> None:
     if folder.exists:
-        folder.require_same_data(folder.read().fingerprints, fingerprints)
+        begun = folder.read()
+        folder.require_same_data(begun.fingerprints, fingerprints)
+        if fingerprints and (changed := folder.changed_versions(begun.versions, versions())) is not None:
+            emit(Notice(changed))
     else:
-        folder.begin(study.tree, fingerprints, remem.__version__)
+        folder.begin(study.tree, fingerprints, versions())
 
 
 def _require_same_study(study: Study, folder: WorkDir) -> None:

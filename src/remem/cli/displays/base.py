@@ -3,11 +3,27 @@
 from types import TracebackType
 from typing import Self
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 
+from remem.events import Emit, Event, Notice
+
 SILENT_SECONDS = 60.0  # pipes get a line about unfinished work after this time without one
+
+
+def with_notices(emit: Emit) -> Emit:
+    """Prints notices on standard error, also those of jobs, and passes all other events on."""
+
+    def show(event: Event) -> None:
+        inner = getattr(event, "progress", event)
+        if isinstance(inner, Notice):
+            typer.echo(f"note: {inner.text}", err=True)
+        else:
+            emit(event)
+
+    return show
 
 
 class Display:
