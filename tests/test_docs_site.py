@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -41,3 +44,27 @@ def test_the_tutorial_in_a_browser(site: Path, width: int, dark: bool) -> None:
         assert scheme == ("slate" if dark else "default")
         loaded = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
         assert [name for name in loaded if name.startswith("http")] == []
+
+
+class Silent(SimpleHTTPRequestHandler):
+    """A server without a log."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_the_search_finds_pages(site: Path) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with opened(f"http://127.0.0.1:{server.server_port}/index.html") as browser:
+                browser.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys("herding")
+                found = WebDriverWait(browser, 30).until(
+                    lambda b: b.find_elements(By.CSS_SELECTOR, ".md-search-result__item a")
+                )
+                assert any("protocol" in (link.get_attribute("href") or "") for link in found)
+        finally:
+            server.shutdown()
