@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from cli.conftest import Command
 from cli.processes import LIMIT, Interrupt, run_command, wait_until_gone
+from factories import same_tensors
 
 pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="remem refuses more processes than cores")
 
@@ -76,9 +77,18 @@ def test_two_processes_learn_what_one_learns(method: str, vectors: str, tmp_path
         assert shared == (None if alone is None else pytest.approx(alone, rel=1e-4, abs=1e-5))
 
 
-def test_ctrl_c_is_said_once(vectors: str, tmp_path: Path) -> None:
+def test_ctrl_c_is_said_once_and_the_rest_equals_a_run_never_stopped(vectors: str, tmp_path: Path) -> None:
+    """With batch norm, whose statistics are each process's own until the end of a stage."""
     out, interrupt = tmp_path / "run", Interrupt(signal.SIGINT, "EpochEnded", group=True)
-    ended = run_command(tmp_path / "mark", interrupt, "run", "--dataset", vectors, *FLAGS, *TWO, "--out", out)
+    flags = [*FLAGS, *TWO, "--set", "net.batch_norm=true"]
+    ended = run_command(tmp_path / "mark", interrupt, "run", "--dataset", vectors, *flags, "--out", out)
     assert (ended.code, ended.err) == (130, f"stopped in phase 0; go on with `remem resume {out}`\n")
     assert len(ended.children) == 1
     wait_until_gone(ended.children)
+    assert (out / "training.safetensors").exists()
+    for words in (["resume", out, "--quiet"], ["run", "--dataset", vectors, *flags, "--out", tmp_path / "whole"]):
+        done = subprocess.run([sys.executable, "-m", "remem", *map(str, words)], timeout=LIMIT, check=False)
+        assert done.returncode == 0
+    one, other = (load_file(path / "model.safetensors") for path in (out, tmp_path / "whole"))
+    assert same_tensors(one, other)
+    assert predictions(out) == predictions(tmp_path / "whole")

@@ -14,6 +14,7 @@ from remem.cli.main import main
 
 FLAGS = ("--phases", "2", "--budget", "40", "--set", "train.epochs=3", "--set", "train.batch_size=8")
 
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 Stopped = dict[int, tuple[Ended, Path]]
 
 
@@ -21,7 +22,7 @@ Stopped = dict[int, tuple[Ended, Path]]
 def stopped(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     """By signal: how the process ended that got it after the first epoch of phase 1, and the folder of its run."""
     ended: Stopped = {}
-    for number in (signal.SIGKILL, signal.SIGINT):
+    for number in (signal.SIGKILL, *CODES):
         folder = tmp_path_factory.mktemp("stopped")
         out, interrupt = folder / "run", Interrupt(number, "EpochEnded", phase=1)
         ended[number] = run_command(folder / "mark", interrupt, "run", "--dataset", vectors, *FLAGS, "--out", out), out
@@ -45,13 +46,15 @@ def whole(vectors: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_ctrl_c_says_how_to_go_on(stopped: Stopped) -> None:
-    ended, out = stopped[signal.SIGINT]
-    assert (ended.code, ended.err) == (130, f"stopped after phase 0; go on with `remem resume {out}`\n")
+def test_signals_say_how_to_go_on(stopped: Stopped) -> None:
+    for number, code in CODES.items():
+        ended, out = stopped[number]
+        assert (ended.code, ended.err) == (code, f"stopped after phase 0; go on with `remem resume {out}`\n")
+        assert (out / "training.safetensors").exists()  # one step of phase 1 after the first epoch is kept
     assert stopped[signal.SIGKILL][0].code == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, *CODES])
 def test_a_resumed_run_equals_one_that_was_never_stopped(
     number: int, stopped: Stopped, whole: Path, remem: Command
 ) -> None:

@@ -20,7 +20,8 @@ from remem.policies.rmm import TwoLevelPolicy
 from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.prepared import Prepared
-from remem.runs.run import public_facts, read_config, resume_in_folder, run, run_in_folder, run_or_resume
+from remem.runs.run import read_config, resume_in_folder, run, run_in_folder, run_or_resume
+from remem.runs.writer import public_facts
 from remem.storage.jsonfile import unseal
 
 SOURCE = {"kind": "phase0", "data": "blobs", "classes": ["0", "1"], "order": "natural", "phases": [2], "budget": 40}

@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words, debug = without_debug(list(sys.argv[1:] if arguments is None else arguments))
     if is_follower():
         follow_leader()
-        run_command(words, debug=debug)
+        if run_command(words, debug=debug) > 128:
+            os._exit(0)  # at once: torch's threads still wait for the other processes
         raise SystemExit(0)
     last: list[int] = []
     with handled(on_signal=last.append):

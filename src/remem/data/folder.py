@@ -76,6 +76,10 @@ class FolderSource:
             values[place] = image
         return values
 
+    def files(self, rows: IntArray) -> list[bytes]:
+        """The content of the files, for the codec `file`."""
+        return [(self._folder / self._names[row]).read_bytes() for row in rows.tolist()]
+
     def _decoded(self, row: int) -> Values:
         return decode(self._folder / self._names[row], self.shape[0])
 

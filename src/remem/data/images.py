@@ -1,5 +1,6 @@
 """Resizes image arrays and decodes image files to square uint8 images."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +48,13 @@ def _resample(image: Pixels, size: int) -> Pixels:
     return np.stack([np.asarray(p.resize((size, size), Image.Resampling.BILINEAR)) for p in planes], axis=2)
 
 
-def decode(path: Path, size: int) -> Pixels:
-    """Decodes a file to (size, size, 3): the shorter side is scaled to `size`, then the centre square is cropped."""
+def decode(path: Path, size: int, content: bytes | None = None) -> Pixels:
+    """Decodes a file to (size, size, 3): the shorter side is scaled to `size`, then the centre square is cropped.
+
+    `content` has the bytes of the file if they were read already.
+    """
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(path if content is None else io.BytesIO(content), formats=FORMATS) as image:
             rgb = _rgb(image)
             side = min(rgb.size)
             left, top = (rgb.width - side) // 2, (rgb.height - side) // 2

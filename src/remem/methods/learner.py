@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,11 +13,12 @@ from torch import Tensor
 from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
 from remem.methods.describe import CHUNK, Described, describe
-from remem.methods.loop import TrainContext, run_stage
+from remem.methods.loop import StageStart, TrainContext, run_stage
 from remem.methods.method import Exemplars, Measures, Method, PhaseFacts
 from remem.methods.settings import FinetuneSettings
 from remem.nets.network import Network
 from remem.selection.ranking import Rank
+from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Phase, Reader, Samples, Values
 
 
@@ -67,11 +69,19 @@ class Learner:
         network = self.network
         method.begin(network, facts, held, lambda samples: self.describe(reader, samples))
         stages = method.stages(facts, network, held, self._context.settings)
-        for stage in stages:
-            run_stage(stage, network, reader, self._context, phase=phase.index, teacher=teacher)
+        keeper = self._context.keeper
+        saved = None if keeper is None else keeper.resume(phase.index)
+        at = -1 if saved is None else int(saved.facts["stage"])
+        train = partial(run_stage, network=network, reader=reader, context=self._context, teacher=teacher)
+        for number, stage in enumerate(stages):
+            if number >= at:
+                train(stage, phase=phase.index, start=StageStart(number, saved if number == at else None))
         if phase.index > 0 and method.replay == "budget" and finetune.epochs > 0:
-            balanced = method.balanced(stages[0], network, self._balance(phase, held, reader), finetune)
-            run_stage(balanced, network, reader, self._context, phase=phase.index, teacher=teacher)
+            inside = saved is not None and at == len(stages)
+            samples = _saved_samples(saved) if saved and inside else self._balance(phase, held, reader)
+            balanced = method.balanced(stages[0], network, samples, finetune)
+            start = StageStart(len(stages), saved if inside else None, keeps_samples=True)
+            train(balanced, phase=phase.index, start=start)
 
     def describe(self, reader: Reader, samples: Samples, *, mirror: bool = False) -> Described:
         """Features and logits under the evaluation transform; `mirror` adds features of the mirror images."""
@@ -155,6 +165,11 @@ class Learner:
 
     def _generator(self, phase: int, purpose: str) -> torch.Generator:
         return torch.Generator().manual_seed(self._context.streams.integer(phase, purpose))
+
+
+def _saved_samples(saved: Snapshot) -> Samples:
+    """The balanced samples of a fine-tuning that was stopped: training has changed the network that chose them."""
+    return Samples(saved.tensors["samples/rows"].numpy(), saved.tensors["samples/labels"].numpy())
 
 
 def balanced_quota(exemplars: int, old_classes: int) -> int:

@@ -2,9 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,17 @@ from remem.data.batches import SMALLEST, batches, prefetched, shard
 from remem.errors import InputError
 from remem.events import Emit
 from remem.methods.events import EpochEnded
+from remem.methods.keeping import EpochState, Keeper, Place, restore, save_if_due, snapshot_of, stop
 from remem.methods.schedule import lr_factor
 from remem.methods.settings import TrainSettings
 from remem.methods.stage import Marks, ParameterGroup, Stage
 from remem.nets.base import Output
 from remem.nets.network import Network
 from remem.seeding import Streams
+from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Reader, Samples
+
+AfterStep = Callable[[Callable[[], EpochState]], None]
 
 
 @dataclass(frozen=True)
@@ -35,18 +40,68 @@ class TrainContext:
     fabric: Fabric
     streams: Streams
     emit: Emit
+    keeper: Keeper | None = None  # saves training inside phases; None where a phase is short
+
+
+@dataclass(frozen=True)
+class StageStart:
+    """Which stage of its phase it is, and what was saved inside it before a stop."""
+
+    number: int = 0
+    saved: Snapshot | None = None
+    keeps_samples: bool = False  # whether the stage's samples depend on training, so that they are saved as well
 
 
 def run_stage(
-    stage: Stage, network: Network, reader: Reader, context: TrainContext, *, phase: int, teacher: Network | None
+    stage: Stage,
+    network: Network,
+    reader: Reader,
+    context: TrainContext,
+    *,
+    phase: int,
+    teacher: Network | None,
+    start: StageStart = StageStart(),  # noqa: B008  (immutable)
 ) -> None:
     """Trains all epochs of a stage; all randomness derives from `context.streams`."""
     stages = [stage] if stage.after_epoch is None else [stage, stage.after_epoch]
     runners = [StageRunner(each, network, reader, context, phase, teacher) for each in stages]
-    for epoch in range(stage.epochs):
-        for runner in runners:
-            runner.epoch(epoch)
+    saved, begun, first, turn = start.saved, None, 0, 0
+    if saved is not None:
+        begun = restore(saved, network, [runner.optimizer for runner in runners], context.fabric)
+        first, turn = saved.facts["epoch"], saved.facts["runner"]
+        for runner, step in zip(runners, saved.facts["steps"], strict=True):
+            runner.step = step
+    for epoch in range(first, stage.epochs):
+        for place, runner in enumerate(runners):
+            if (epoch, place) >= (first, turn):
+                keep = partial(_keep, Place(phase, start.number, epoch, place), stage, network, runners, context, start)
+                runner.epoch(epoch, begun, None if context.keeper is None else keep)
+                begun = None
     _synchronise_statistics(network, context.fabric)
+
+
+def _keep(
+    place: Place,
+    stage: Stage,
+    network: Network,
+    runners: "Sequence[StageRunner]",
+    context: TrainContext,
+    start: StageStart,
+    state: Callable[[], EpochState],
+) -> None:
+    """Saves training after a step if it is time to, or if a signal asks to stop."""
+    assert context.keeper is not None
+    due, number = save_if_due(context.keeper, context.fabric)
+    if not due:
+        return
+    optimizers, steps = [runner.optimizer for runner in runners], [runner.step for runner in runners]
+    snapshot = snapshot_of(place, state(), network, optimizers, steps, context.fabric)
+    if start.keeps_samples:
+        own = {"samples/rows": stage.samples.rows, "samples/labels": stage.samples.labels}
+        snapshot.tensors.update({name: torch.from_numpy(value.copy()) for name, value in own.items()})
+    context.keeper.save(snapshot)
+    if number:
+        stop(number)
 
 
 class StageRunner:
@@ -58,23 +113,27 @@ class StageRunner:
         self._stage, self._network, self._reader, self._context = stage, network, reader, context
         self._phase, self._teacher = phase, teacher if stage.needs_teacher else None
         _choose_parameters(stage, network)
-        self._module, self._optimizer = _set_up(network, build_optimizer(stage, context.settings), context)
+        self.optimizer = build_optimizer(stage, context.settings)  # as it is without Fabric
+        self._module, self._optimizer = _set_up(network, self.optimizer, context)
         self._each = SMALLEST if stage.updates_statistics and _has_batch_norm(network) else 1
         self._steps = sum(1 for _ in self._batches(None))  # per epoch
-        self._step = 0  # since the first epoch
+        self.step = 0  # since the first epoch
+        self._draws = torch.Generator()  # of augmentations
         self._scale = 1 / self._total_factor() if stage.lr_is_total else 1.0
 
-    def epoch(self, epoch: int) -> None:
-        """One pass over the samples."""
+    def epoch(self, epoch: int, begun: EpochState | None = None, after_step: AfterStep | None = None) -> None:
+        """One pass over the samples, or what is left of one that was stopped."""
         stage, started = self._stage, time.perf_counter()
         _choose_parameters(stage, self._network)
         # A single sample has no variance: batch norm then uses its running statistics.
         self._module.train(stage.updates_statistics and len(stage.samples) > 1)
-        totals: dict[str, Tensor] = {}
-        with self._seeded(epoch):
-            for inputs, labels, own in self._inputs(epoch):
+        totals: dict[str, Tensor] = {} if begun is None else dict(begun.totals)
+        with self._seeded(epoch, begun):
+            for done, (inputs, labels, own) in self._inputs(epoch, begun):
                 for name, term in self._step_on(inputs, labels, own, epoch).items():
                     totals[name] = term + totals.get(name, 0.0)  # stays on the device: reading a value would block
+                if after_step is not None:
+                    after_step(partial(self._state, done, totals))
         if self._context.fabric.world_size > 1:
             joined: Any = self._context.fabric.all_reduce(totals, reduce_op="mean")
             totals = joined
@@ -102,8 +161,14 @@ class StageRunner:
         _project(stage.groups)
         return {name: term.detach() for name, term in terms.items()}
 
+    def _state(self, done: int, totals: dict[str, Tensor]) -> EpochState:
+        """The epoch after so many steps."""
+        cuda = self._context.fabric.device.type == "cuda"
+        noise = torch.cuda.get_rng_state(self._context.fabric.device) if cuda else torch.default_generator.get_state()
+        return EpochState(done, totals, self._draws.get_state(), noise)
+
     @contextmanager
-    def _seeded(self, epoch: int) -> Iterator[None]:
+    def _seeded(self, epoch: int, begun: EpochState | None) -> Iterator[None]:
         """Seeds the network's own randomness, such as dropout, from the run's streams."""
         fabric, name = self._context.fabric, f"{self._stage.name}/network/{self._context.fabric.global_rank}"
         with torch.random.fork_rng(devices=[fabric.device] if fabric.device.type == "cuda" else []):
@@ -112,6 +177,10 @@ class StageRunner:
             torch.default_generator.manual_seed(seed)
             if fabric.device.type == "cuda":
                 torch.cuda.manual_seed(seed)
+                if begun is not None:
+                    torch.cuda.set_rng_state(begun.noise, fabric.device)
+            elif begun is not None:
+                torch.default_generator.set_state(begun.noise)
             yield
 
     def _batches(self, order: np.random.Generator | None) -> Iterator[Samples]:
@@ -119,24 +188,29 @@ class StageRunner:
         world = self._context.fabric.world_size
         return batches(self._stage.samples, self._context.settings.batch_size, order, world=world, each=self._each)
 
-    def _inputs(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, "Shard"]]:
-        """One epoch of augmented inputs and labels: this process's shard of each batch."""
+    def _inputs(self, epoch: int, begun: EpochState | None) -> Iterator[tuple[int, tuple[Tensor, Tensor, "Shard"]]]:
+        """An epoch of numbered batches, from 1: augmented inputs and labels, this process's shard of each."""
         name, context, fabric = self._stage.name, self._context, self._context.fabric
-        parts = list(self._batches(context.streams.numpy(self._phase, f"{name}/order", epoch)))
+        first = 0 if begun is None else begun.batch
+        parts = list(self._batches(context.streams.numpy(self._phase, f"{name}/order", epoch)))[first:]
         shards = [shard(len(part), fabric.global_rank, fabric.world_size) for part in parts]
         own = (part.take(places) for part, places in zip(parts, shards, strict=True))
-        draws = torch.Generator().manual_seed(context.streams.integer(self._phase, f"{name}/augment", epoch))
+        self._draws.manual_seed(context.streams.integer(self._phase, f"{name}/augment", epoch))
+        if begun is not None:
+            self._draws.set_state(begun.draws)
         read = prefetched(self._reader, own)
-        for part, places, (values, labels) in zip(parts, shards, read, strict=True):
+        batches_read = zip(parts, shards, read, strict=True)
+        for done, (part, places, (values, labels)) in enumerate(batches_read, start=first + 1):
             images = fabric.to_device(torch.from_numpy(values))
-            inputs = augment(images, context.plan, draws, start=places.start, batch=len(part))
-            yield inputs, fabric.to_device(torch.from_numpy(labels)), Shard(part.labels, places, fabric.world_size)
+            inputs = augment(images, context.plan, self._draws, start=places.start, batch=len(part))
+            taken = Shard(part.labels, places, fabric.world_size)
+            yield done, (inputs, fabric.to_device(torch.from_numpy(labels)), taken)
 
     def _set_lr(self, epoch: int) -> None:
-        factor = self._scale * self._factor(self._step, epoch)
+        factor = self._scale * self._factor(self.step, epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = group["peak"] * factor
-        self._step += 1
+        self.step += 1
 
     def _factor(self, step: int, epoch: int) -> float:
         """The schedule's factor at a step of an epoch."""

@@ -57,6 +57,12 @@ class TrainSettings(Settings):
         description="Threads of torch, BLAS and herding; 0: all cores, at most 16 (1 in studies and learning).",
     )
 
+    checkpoint_minutes: float = Field(
+        default=10.0,
+        ge=0,
+        description="Save training inside a phase after so many minutes; 0: only when a signal stops it.",
+    )
+
     def epochs_of(self, phase: int) -> int:
         return self.epochs if phase == 0 or self.epochs_later is None else self.epochs_later
 

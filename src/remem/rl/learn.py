@@ -82,6 +82,7 @@ def identity(config: LearnConfig, tasks: PseudoTasks) -> Json:
     """Returns what tells one policy training from another: its settings and its data, wherever these are stored."""
     settings = config.model_dump(mode="json")
     del settings["target"]["data"]["root"]
+    del settings["target"]["train"]["checkpoint_minutes"]
     return {"settings": settings, "data": tasks.dataset.train.fingerprint}
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, field_validator
 
+from remem.codecs.table import RAW
 from remem.data.settings import AugmentSettings, DataSettings, ScenarioSettings
 from remem.errors import InputError
 from remem.memory.budget import MemorySettings
@@ -63,6 +64,9 @@ class RunConfig(Settings):
         tree = self.model_dump(mode="json")
         del tree["data"]["root"]
         del tree["policy_sha256"]  # part of the policy's provenance
+        del tree["train"]["checkpoint_minutes"]  # changes no number
+        if tree["memory"]["codec"] == RAW:  # results of the paper's setting stay as they are
+            del tree["memory"]["codec"]
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind

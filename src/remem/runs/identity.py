@@ -10,7 +10,12 @@ from remem.storage.jsonfile import differences
 
 # Settings that are decided when a run begins, so that a plan does not know them yet.
 DECIDED = ("train.device", "train.strategy", "train.precision", "train.threads", "augment", "net.name", "memory")
-ELSEWHERE = ("data.root", "policy", "policy_sha256")  # may move; policies are compared by their names
+ELSEWHERE = (
+    "data.root",
+    "policy",
+    "policy_sha256",
+    "train.checkpoint_minutes",
+)  # may move; policies are compared by their names
 
 
 def require_own_result(path: Path, result: RunResult, config: RunConfig, fingerprint: str) -> None:

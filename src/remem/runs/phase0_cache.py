@@ -5,13 +5,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
 
 import numpy as np
 
 from remem.errors import DamagedFileError
 from remem.runs.migrations import migrate_checkpoint
 from remem.runs.prepared import Prepared
+from remem.storage.atomic import folder_lock, sweep
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
 DEPENDS_ON = ("seed", "augment", "net", "train")  # memory and fine-tuning start in phase 1
@@ -22,6 +23,7 @@ def phase0_key(prepared: Prepared) -> str:
     scenario, config = prepared.scenario, prepared.config.model_dump(mode="json")
     first, method = scenario.phases[0], prepared.method
     digest = hashlib.sha256()
+    del config["train"]["checkpoint_minutes"]  # changes no number
     facts = {name: config[name] for name in DEPENDS_ON}
     facts["data"] = [scenario.bank.fingerprint, scenario.eval_bank.fingerprint, repr(scenario.preprocessing)]
     shared = [method.phase0, method.readout, method.head.model_dump(mode="json")]
@@ -61,11 +63,14 @@ class Phase0Cache:
         save_snapshot(self._file(prepared), Snapshot(facts, checkpoint.tensors))
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """Creates a temporary folder inside the cache, for training."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix="training-", dir=self._folder) as folder:
-            yield Path(folder)
+    def scratch(self, prepared: Prepared) -> Iterator[Path]:
+        """Creates a folder inside the cache, for training; after a stop, the same one goes on."""
+        folder = self._folder / f"training-{phase0_key(prepared)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with folder_lock(folder):
+            sweep(folder)
+            yield folder
+        rmtree(folder, ignore_errors=True)
 
     def _file(self, prepared: Prepared) -> Path:
         return self._folder / f"phase0-{phase0_key(prepared)}.safetensors"

@@ -1,46 +1,39 @@
 """One class-incremental run: the loop over phases, in memory or in a folder that can be resumed after any stop."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from lightning_fabric import Fabric
-from torch import Tensor
 
+from remem import interrupts
 from remem.action import Action
-from remem.data.scenario import Scenario
 from remem.episode import Episode
 from remem.errors import DamagedFileError, InputError
-from remem.evaluation.metrics import FloatArray
 from remem.events import Emit, Notice, fan_out, ignore
-from remem.methods.events import EpochEnded
-from remem.policies.policy import Policy
 from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig, validate
 from remem.runs.devices import open_fabric
 from remem.runs.events import PhaseEvaluated, PhaseStarted
 from remem.runs.identity import require_own_result
+from remem.runs.inside import INSIDE, PhaseKeeper, load_inside
 from remem.runs.migrations import migrate_checkpoint, migrate_run
-from remem.runs.model import save_model
 from remem.runs.phase0_cache import Phase0Cache
 from remem.runs.prepared import Prepared
-from remem.runs.results import PhaseRecord, RunFacts, RunResult, load_result, save_predictions, save_result
+from remem.runs.results import PhaseRecord, RunResult, load_result
 from remem.runs.versions import versions
-from remem.storage.event_log import LOG, EventLog
-from remem.storage.generations import has_generation, load_generation, previous, save_generation
+from remem.runs.writer import CHECKPOINT, HISTORY, RESULT, RunWriter, public_facts
+from remem.storage.generations import has_generation, load_generation
 from remem.storage.tensorfile import Snapshot
 from remem.storage.workdir import WorkDir, WorkKind
-from remem.types import IntArray, PhaseResult, Predictions
+from remem.types import PhaseResult
 
 RUN = WorkKind("run", "config.json", {1: migrate_run})
-RESULT, CHECKPOINT = "result.json", "checkpoint.safetensors"
 Say = Callable[[str], None]
-HISTORY = "history/"  # prefix of earlier phases' predictions in a checkpoint
 
 
 def phases(episode: Episode, prepared: Prepared, emit: Emit) -> Iterator[PhaseResult]:
@@ -72,7 +65,9 @@ def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
     emit = emit if fabric.is_global_zero else ignore
     episode = open_episode(prepared, fabric, emit)
     records = [PhaseRecord.of(result) for result in phases(episode, prepared, emit)]
-    return RunResult.of(public_facts(prepared), records, peak=episode.samples_peak, complete=True)
+    return RunResult.of(
+        public_facts(prepared), records, peak=episode.samples_peak, bytes_peak=episode.bytes_peak, complete=True
+    )
 
 
 def run_in_folder(
@@ -87,7 +82,8 @@ def run_in_folder(
     folder, now = WorkDir(out, RUN), prepared.config.model_dump(mode="json")
     with folder.claim():
         folder.require_free()
-        if folder.exists and (has_generation(out / CHECKPOINT) or (out / RESULT).exists()):
+        kept = has_generation(out / CHECKPOINT) or (out / RESULT).exists() or (out / INSIDE).exists()
+        if folder.exists and kept:
             folder.require_same_settings(read_config(out)[0].model_dump(mode="json"), now)
             raise InputError(f"--out: {out} holds this run already; go on with `remem resume {out}`")
         folder.begin(now, {"data": prepared.scenario.fingerprint}, versions())
@@ -123,7 +119,12 @@ def run_or_resume(
             checkpoint: Snapshot | None = replace(kept, facts={**kept.facts, "log": None})
         else:  # stopped before the end of phase 0
             checkpoint = None if phase0 is None else phase0.find(prepared)
-        return FolderRun(prepared, out, checkpoint, phase0).launch(fabric, emit)
+        inside = load_inside(out, prepared, _phases_in(checkpoint), say)
+        return FolderRun(prepared, out, checkpoint, phase0, inside).launch(fabric, emit)
+
+
+def _phases_in(checkpoint: Snapshot | None) -> int:
+    return 0 if checkpoint is None else len(checkpoint.facts["entries"])
 
 
 def finished_result(out: Path, config: RunConfig, fingerprint: str, say: Say = lambda text: None) -> RunResult | None:
@@ -164,8 +165,9 @@ def resume_in_folder(out: Path, emit: Emit = ignore, *, root: Path | None = None
 def train_phase0(prepared: Prepared, cache: Phase0Cache, emit: Emit = ignore) -> None:
     """Trains only phase 0, into the cache, exactly as a whole run does."""
     first = replace(prepared, scenario=replace(prepared.scenario, phases=prepared.scenario.phases[:1]))
-    with cache.scratch() as out:
-        FolderRun(first, out, None, cache).launch(open_fabric(prepared.config.train), emit)
+    with cache.scratch(prepared) as out:
+        inside = load_inside(out, prepared, 0, lambda text: emit(Notice(text)))
+        FolderRun(first, out, None, cache, inside).launch(open_fabric(prepared.config.train), emit)
 
 
 def read_config(out: Path, root: Path | None = None) -> tuple[RunConfig, str]:
@@ -188,15 +190,22 @@ class FolderRun:
     out: Path
     checkpoint: Snapshot | None
     phase0: Phase0Cache | None = None
+    inside: Snapshot | None = None  # what was saved inside the phase that comes next
 
     def launch(self, fabric: Fabric, emit: Emit) -> RunResult:
         result: RunResult = fabric.launch(partial(self._train, emit=emit))
         return result
 
     def _train(self, fabric: Fabric, emit: Emit) -> RunResult:
-        writer = RunWriter(self) if fabric.is_global_zero else None
+        with interrupts.deferred():  # a signal stops training between two steps, where all can be saved
+            return self._train_phases(fabric, emit)
+
+    def _train_phases(self, fabric: Fabric, emit: Emit) -> RunResult:
+        keeper = PhaseKeeper(self.out, self.prepared, self.inside, writes=fabric.is_global_zero)
+        first = (self.prepared, self.out, self.checkpoint, self.phase0, keeper.log_lines)
+        writer = RunWriter(*first) if fabric.is_global_zero else None
         emit = ignore if writer is None else fan_out(writer.log, emit)
-        episode = open_episode(self.prepared, fabric, emit)
+        episode = open_episode(self.prepared, fabric, emit, keeper=keeper)
         records: list[PhaseRecord] = []
         if self.checkpoint is not None:
             records = [PhaseRecord.model_validate(entry) for entry in self.checkpoint.facts["entries"]]
@@ -206,83 +215,16 @@ class FolderRun:
             records.append(PhaseRecord.of(result))
             if writer is not None:
                 writer.save_phase(episode, records, result.predictions)
+                keeper.clear()
+            if fabric.world_size == 1 and episode.next_phase < len(self.prepared.scenario.phases):
+                interrupts.stop_if_requested()  # several processes stop together, between two steps
         means = episode.class_means()  # all processes must call it
         if writer is not None:
             writer.finish(episode, means, records)
-        return RunResult.of(public_facts(self.prepared), records, peak=episode.samples_peak, complete=True)
-
-
-class RunWriter:
-    """Writes all files of a run folder except its settings."""
-
-    def __init__(self, run: FolderRun) -> None:
-        self._out, self._phase0, self._prepared = run.out, run.phase0, run.prepared
-        checkpoint = run.checkpoint
-        tensors: Mapping[str, Tensor] = {} if checkpoint is None else checkpoint.tensors
-        self._history = {name: value for name, value in tensors.items() if name.startswith(HISTORY)}
-        self.log = EventLog(self._out / LOG, (EpochEnded, PhaseEvaluated))
-        if checkpoint is not None and checkpoint.facts["log"] is not None:  # copies the log of a shared phase 0
-            self.log.write_text(checkpoint.facts["log"])
-        done = 0 if checkpoint is None else len(checkpoint.facts["entries"])
-        self.log.trim(lambda entry: isinstance(entry.get("phase"), int) and entry["phase"] < done)
-
-    def save_phase(self, episode: Episode, records: list[PhaseRecord], predictions: Predictions) -> None:
-        """Saves a checkpoint and the result so far at the end of a phase."""
-        phase = len(records) - 1
-        readouts = {"labels": predictions.labels, "cnn": predictions.cnn, "nme": predictions.nme}
-        for name, value in readouts.items():
-            if value is not None:
-                self._history[f"{HISTORY}{name}_{phase}"] = torch.from_numpy(value.astype(np.int32))
-        snapshot = episode.snapshot()
-        facts = {
-            "episode": snapshot.facts,
-            "config": self._prepared.config.model_dump(mode="json"),
-            "entries": [record.model_dump(mode="json") for record in records],
-        }
-        checkpoint = Snapshot(facts, snapshot.tensors | self._history)
-        save_generation(self._out / CHECKPOINT, checkpoint)
-        if phase == 0 and self._phase0 is not None:
-            self._phase0.put(self._prepared, checkpoint, (self._out / LOG).read_text(encoding="utf-8"))
-        self._save_result(episode, records, complete=False)
-
-    def finish(self, episode: Episode, means: FloatArray | None, records: list[PhaseRecord]) -> None:
-        """Saves the model, the predictions and the complete result at the end of the run."""
-        scenario = self._prepared.scenario
-        facts = {**public_facts(self._prepared).model_dump(mode="json"), "shape": list(scenario.bank.shape)}
-        save_model(self._out / "model.safetensors", facts, episode.learner.state(), means)
-        predictions: dict[str, IntArray] = {
-            name.removeprefix(HISTORY): value.numpy().astype(np.int64) for name, value in self._history.items()
-        }
-        save_predictions(self._out / "predictions.npz", predictions, len(scenario.class_order))
-        self._save_result(episode, records, complete=True)
-        previous(self._out / CHECKPOINT).unlink(missing_ok=True)
-
-    def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
-        facts = public_facts(self._prepared)
-        save_result(self._out / RESULT, RunResult.of(facts, records, peak=episode.samples_peak, complete=complete))
-
-
-def public_facts(prepared: Prepared) -> RunFacts:
-    """Returns the facts about a run for `result.json`."""
-    scenario, method, policy = prepared.scenario, prepared.method, prepared.policy
-    config = prepared.config.public()
-    return RunFacts(
-        config=config,
-        head=method.readout,
-        oracle=policy.oracle or method.replay == "all",
-        policy_saw_classes=saw_classes(policy, scenario, config["data"]["name"]),
-        policy=policy.provenance(),
-        memory=prepared.memory_in_words,
-        data_fingerprint=scenario.fingerprint,
-        class_order=scenario.class_order,
-        class_names=scenario.class_names,
-    )
-
-
-def saw_classes(policy: Policy, scenario: Scenario, data_name: str) -> bool:
-    """Returns whether the policy was trained on classes that arrive after phase 0 (protocol 3), at any image size."""
-    source = policy.provenance().get("source")
-    if not isinstance(source, Mapping) or source.get("data") != data_name:
-        return False
-    later = scenario.class_names[len(scenario.phases[0].classes) :]
-    return not set(later).isdisjoint(source.get("classes", ()))
+        return RunResult.of(
+            public_facts(self.prepared),
+            records,
+            peak=episode.samples_peak,
+            bytes_peak=episode.bytes_peak,
+            complete=True,
+        )

@@ -48,9 +48,13 @@ class EventLog:
         """Replaces the whole log."""
         write_atomically(self._path, text.encode())
 
-    def trim(self, keep: Callable[[Json], bool]) -> None:
-        """Drops entries of work that was cut off and will be done again, and lines that were damaged."""
-        kept = [json.dumps(entry) + "\n" for entry in read_log(self._path) if keep(entry)]
+    def trim(self, keep: Callable[[Json], bool], *, first: int = 0) -> None:
+        """Drops entries of work that was cut off and will be done again, and lines that were damaged.
+
+        The first so many entries are kept in any case.
+        """
+        entries = enumerate(read_log(self._path))
+        kept = [json.dumps(entry) + "\n" for place, entry in entries if place < first or keep(entry)]
         write_atomically(self._path, "".join(kept).encode())
 
 

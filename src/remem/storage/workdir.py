@@ -17,8 +17,12 @@ WRITTEN = (
     *("config.json", "learning.json", "study.json", "result.json", "summary.json", "policy.json"),
     *("log.jsonl", "rewards.jsonl", "predictions.npz"),
     *("model.safetensors", "checkpoint.safetensors", "checkpoint.previous.safetensors", "policy.safetensors"),
+    "training.safetensors",
     *("runs", "policies", "phase0"),
 )
+
+
+CHANGEABLE = ("data.root", "train.checkpoint_minutes")  # settings on which no number depends
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class WorkDir:
     def require_same_settings(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Raises if settings have changed since the work began; where the data are stored is not one of them."""
         for key, old, new in differences(before, now):
-            if not key.endswith("data.root"):
+            if not key.endswith(CHANGEABLE):
                 raise InputError(
                     f"{self.path}: {key} is {new!r}, but this {self._kind.name} began with {old!r}; "
                     "settings cannot change"

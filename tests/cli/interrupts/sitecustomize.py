@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import remem.events
+import remem.interrupts
 
 PLAN = json.loads(os.environ["REMEM_TEST_INTERRUPT"])
 ROLE = "worker" if "remem.parallel.worker" in sys.orig_argv else "driver"
@@ -32,7 +33,10 @@ def interrupt(event: Any) -> None:
         return
     if PLAN["group"]:
         os.killpg(0, PLAN["signal"])
-        time.sleep(60)  # until the signal is here
+        deadline = time.monotonic() + 60
+        while remem.interrupts.requested() is None and time.monotonic() < deadline:
+            time.sleep(0.01)  # until the signal is here
+        return
     signal.raise_signal(PLAN["signal"])
 
 
