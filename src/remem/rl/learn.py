@@ -80,9 +80,7 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
 
 def identity(config: LearnConfig, tasks: PseudoTasks) -> Json:
     """Returns what tells one policy training from another: its settings and its data, wherever these are stored."""
-    settings = config.model_dump(mode="json")
-    del settings["target"]["data"]["root"]
-    del settings["target"]["train"]["checkpoint_minutes"]
+    settings = {"target": config.target.with_effect(), "learn": config.learn.model_dump(mode="json")}
     return {"settings": settings, "data": tasks.dataset.train.fingerprint}
 
 
