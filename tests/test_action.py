@@ -31,9 +31,9 @@ def test_components_that_an_older_key_lacks_take_their_defaults() -> None:
     assert Action.from_key((6,)) == Action(6, 5)
 
 
-@pytest.mark.parametrize("key", [(), (6, 5, 5)])
+@pytest.mark.parametrize("key", [(), (6, 5, 2, 5)])
 def test_keys_of_another_length_are_refused(key: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="is not the key of an action with 2 components"):
+    with pytest.raises(ValueError, match="is not the key of an action with 3 components"):
         Action.from_key(key)
 
 

@@ -162,8 +162,8 @@ def test_the_budget_is_never_exceeded(policy: str, budget: int, monkeypatch: pyt
     """Counts held rows after every load, independently of the check in Memory."""
     real, most = Memory.load, [0]
 
-    def counting(self: Memory, label: int, rows: IntArray) -> None:
-        real(self, label, rows)
+    def counting(self: Memory, label: int, rows: IntArray, sizes: IntArray | None) -> None:
+        real(self, label, rows, sizes)
         total = sum(len(self.rows(known)) for known in self.counts())
         if self.bound is not None:
             most[0] = max(most[0], total)

@@ -13,7 +13,7 @@ SOURCE = Path(remem.__file__).parent
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
 FOUNDATION |= {"interrupts", "user_paths"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
-STORED = FOUNDATION | {"storage"}
+STORED = FOUNDATION | {"storage", "codecs"}
 LEARNING = STORED | SIBLINGS | {"methods"}
 RUNNING = LEARNING | {"episode", "parallel", "conf", "runs"}
 STUDYING = RUNNING | {"rl", "studies"}
@@ -21,6 +21,7 @@ TABLE: dict[str, set[str]] = {  # package or module -> what it may import beside
     "remem": FOUNDATION,  # the package itself: everything else is imported on first use
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "storage": FOUNDATION,
+    "codecs": FOUNDATION,
     "parallel": FOUNDATION,
     **dict.fromkeys(SIBLINGS, STORED),
     "methods": LEARNING,
@@ -31,10 +32,11 @@ TABLE: dict[str, set[str]] = {  # package or module -> what it may import beside
     "studies": RUNNING | {"rl"},
     "report": STUDYING,
     "api": STUDYING,
-    "cli": STUDYING | {"report", "api"},
+    "tracking": STUDYING,
+    "cli": STUDYING | {"report", "tracking", "api"},
     "__main__": {"cli"},
 }
-WITHOUT_TORCH = FOUNDATION | {"memory", "selection", "evaluation", "parallel", "studies"}
+WITHOUT_TORCH = FOUNDATION | {"codecs", "memory", "selection", "evaluation", "parallel", "studies"}
 HOMES = {  # the only places, packages or files, that may import these
     "lightning_fabric": {"methods", "runs", "rl"},
     "matplotlib": {"report", "data/glyphs.py"},
@@ -42,6 +44,9 @@ HOMES = {  # the only places, packages or files, that may import these
     "gymnasium": {"rl/env.py", "__init__.py"},
     "ray": {"parallel/ray.py"},
     "optuna": {"rl/search.py"},
+    "mlflow": {"tracking"},
+    "wandb": {"tracking"},
+    "tensorboard": {"tracking"},
     "typer": {"cli"},
     "rich": {"cli"},
     "safetensors": {"storage", "policies"},
@@ -50,7 +55,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "memory": ("budget store", "allocation", "allocator"),
-    "policies": ("policy static proportional fixed path rmm agent", "auto learned", "files", "table"),
+    "policies": ("policy static proportional fixed path rmm agent", "auto coded learned", "files", "table"),
     "runs": (
         "events heap devices renamed trees cost timing versions",  # settings as trees, devices
         "presets migrations results",  # files

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -11,10 +12,12 @@ import torch
 from torch import Tensor
 
 from remem.action import Action, State
+from remem.codecs.table import CODECS, RAW
 from remem.data.bank import Bank
-from remem.errors import InputError
+from remem.data.stored_codes import code_arrays, codes_from
+from remem.errors import DamagedFileError, InputError
 from remem.evaluation import metrics
-from remem.memory.allocator import Allocator
+from remem.memory.allocator import Allocator, fit_bytes
 from remem.memory.budget import Budget, PhaseFacts
 from remem.memory.store import HeldView, Memory
 from remem.methods.describe import Described
@@ -65,13 +68,23 @@ class Episode:
     """The state of a run between phases. Target runs, pseudo tasks and user streams are all episodes."""
 
     def __init__(
-        self, bank: Bank, learner: Learner, budget: Budget, streams: Streams, *, eval_bank: Bank | None = None
+        self,
+        bank: Bank,
+        learner: Learner,
+        budget: Budget,
+        streams: Streams,
+        *,
+        eval_bank: Bank | None = None,
+        ladder: tuple[str, ...] = (RAW,),
     ) -> None:
         self._bank = bank
         self._eval_bank = bank if eval_bank is None else eval_bank
         self._learner = learner
         self._budget = budget
         self._streams = streams
+        self._ladder = ladder  # codecs, from exact to coarse
+        self._codec = RAW  # of all held samples
+        self._counts_bytes = budget.bytes is not None or ladder != (RAW,)
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
         self._allocator = Allocator(budget)
@@ -101,6 +114,13 @@ class Episode:
         return self._memory.peak
 
     @property
+    def bytes_peak(self) -> int | None:
+        """The most bytes held at once in phases 1..N; None where samples are counted and stored as they are."""
+        if not self._counts_bytes:
+            return None
+        return self._memory.byte_peak or (self._memory.total_bytes if len(self._phases) > 1 else 0)
+
+    @property
     def _origin(self) -> Json:
         """Data, seed and task. A snapshot fits only episodes of the same origin."""
         return {"data": self._bank.fingerprint, "seed": self._streams.seed, "task": self._streams.task}
@@ -121,7 +141,7 @@ class Episode:
         self._latest, clock = None, Clock()
         allocation = self._allocate(phase, action, self._hand_over(), clock)  # Eq. 1 and 2
         with clock("select"):
-            refined = self._keep_exemplars(allocation)  # lines 15-16; frees the rest
+            allocation, refined = self._keep_exemplars(phase, allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
         with clock("train"):
             self._learner.fit(phase, self._memory.samples(), self._held)  # line 18
@@ -158,10 +178,16 @@ class Episode:
             "next_row": self._bank.next_row,
             "origin": self._origin,
         }
+        if self._counts_bytes:
+            facts |= {"codec": self._codec, "rung": self._allocator.rung}
         seen = _joined(self._evaluated)
         tensors = {f"network/{name}": value for name, value in self._learner.state().items()}
         tensors |= {f"memory/{name}": torch.from_numpy(value) for name, value in self._memory.state().items()}
         tensors |= {"evaluated/rows": torch.from_numpy(seen.rows), "evaluated/labels": torch.from_numpy(seen.labels)}
+        if self._codec != RAW:
+            codes, rows = self._bank.codes().get(self._codec, {}), self._memory.samples().rows
+            arrays = code_arrays(codes, rows, self._codec, self._bank.shape)
+            tensors |= {f"codes/{name}": torch.from_numpy(value) for name, value in arrays.items()}
         if owned:
             tensors["owned/rows"] = torch.tensor(list(owned))
             tensors["owned/values"] = torch.from_numpy(np.stack(list(owned.values())))
@@ -169,23 +195,37 @@ class Episode:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restores a snapshot. The next `advance` then gives bit-identical results."""
-        facts, parts = snapshot.facts, _by_part(snapshot.tensors)
+        facts, parts = snapshot.facts, snapshot.parts()
         if facts["origin"] != self._origin:
             raise InputError(f"snapshot: taken from {facts['origin']}, expected {self._origin}")
         self._learner.load(parts["network"])
         owned = parts.get("owned", {"rows": torch.empty(0), "values": torch.empty(0)})
         numbers = map(int, owned["rows"].tolist())
         self._bank.restore_owned(dict(zip(numbers, owned["values"].numpy(), strict=True)), facts["next_row"])
-        self._memory = Memory.from_state({name: value.numpy() for name, value in parts["memory"].items()})
+        self._memory = self._restore_memory(facts.get("codec", RAW), parts)
         self._held = HeldView(self._memory, self._bank)
         self._phases = [tuple(classes) for classes in facts["phases"]]
         groups = [Group(tuple(g["hard"]), tuple(g["easy"]), g["level2_tenths"]) for g in facts["groups"]]
         seen = [len(classes) for classes in self._phases]
-        self._allocator = Allocator(self._budget, seen, groups, facts["old_tenths"])
+        self._allocator = Allocator(self._budget, seen, groups, facts["old_tenths"], facts.get("rung", 0))
         cuts = np.cumsum(facts["evaluated"])[:-1]
         rows, labels = (np.split(parts["evaluated"][name].numpy(), cuts) for name in ("rows", "labels"))
         self._evaluated = [Samples(r, y) for r, y in zip(rows, labels, strict=True)]
         self._latest = self._described = None
+
+    def _restore_memory(self, codec: str, parts: Mapping[str, Mapping[str, Tensor]]) -> Memory:
+        """Restores the held rows, and their codes if they have any."""
+        state = {name: value.numpy() for name, value in parts["memory"].items()}
+        rows, codes = state["rows"], {}
+        if codec != RAW:
+            arrays = {name: value.numpy() for name, value in parts["codes"].items()}
+            try:
+                codes = {codec: codes_from(arrays, rows, codec, self._bank.shape)}
+            except (KeyError, ValueError) as error:
+                raise DamagedFileError(f"snapshot: {error}") from error
+        self._bank.restore_codes(codes)
+        self._codec = codec
+        return Memory.from_state(state, self._bank.measure(rows, codec) if self._counts_bytes else None)
 
     def _describe_held(self) -> HeldDescribed:
         """Reads and describes every held sample once.
@@ -243,15 +283,34 @@ class Episode:
             self._memory.rank(label, order)
         return split(class_entropy(described.logits, samples.labels))
 
-    def _keep_exemplars(self, allocation: Allocation | None) -> Measures:
-        """Cuts every old class to its quota and frees the rest: lines 15-16. The method may refine what is kept."""
+    def _keep_exemplars(self, phase: Phase, allocation: Allocation | None) -> tuple[Allocation | None, Measures]:
+        """Cuts every old class to its quota and frees the rest: lines 15-16. The method may refine what is kept.
+
+        Returns the allocation that fits the budget in bytes.
+        """
         if allocation is None:
             self._memory.open(None)
-            return {}
+            return None, {}
         refined = self._refine(allocation) if self._allocator.groups else {}
+        allocation = self._fit(phase, allocation)
         self._bank.drop(self._memory.cut(allocation.old))
-        self._memory.open(allocation.budget)
-        return refined
+        if self._counts_bytes:
+            rows, self._codec = self._memory.samples().rows, self._ladder[allocation.rung]
+            self._memory.resize(rows, self._bank.keep(rows, self._codec))  # encoded from what was decoded so far
+        self._memory.open(allocation.budget, self._budget.bytes)
+        return allocation, refined
+
+    def _fit(self, phase: Phase, allocation: Allocation) -> Allocation:
+        """Drops samples from the end of their rankings until their real bytes fit, where codes differ in size."""
+        limit, codec = self._budget.bytes, self._ladder[allocation.rung]
+        if limit is None or CODECS[codec].size(self._bank.stored_shape) is not None:
+            return allocation
+        rows = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
+        rows |= {label: self._drawn(phase, label)[:quota] for label, quota in allocation.new.items()}
+        sizes = {label: self._bank.measure(own, codec) for label, own in rows.items()}
+        arriving = {label: len(own) for label, own in phase.train.items()}
+        shrink = partial(self._allocator.shrink, held=self._memory.counts(), arriving=arriving)
+        return fit_bytes(allocation, limit, sizes, shrink)
 
     def _refine(self, allocation: Allocation) -> Measures:
         """Lets the method refine the exemplars to be kept, while everything is still held."""
@@ -265,18 +324,26 @@ class Episode:
     def _replace(self, samples: Samples, values: Values) -> IntArray:
         """Replaces rows by their refined versions and returns the new row numbers."""
         rows = self._bank.own(values)
-        for label, old, new in zip(samples.labels.tolist(), samples.rows.tolist(), rows.tolist(), strict=True):
-            self._memory.replace(label, old, new)
+        sizes = self._bank.keep(rows, self._codec).tolist() if self._counts_bytes else [None] * len(rows)
+        numbers = samples.labels.tolist(), samples.rows.tolist(), rows.tolist()
+        for label, old, new, size in zip(*numbers, sizes, strict=True):
+            self._memory.replace(label, old, new, size)
         self._bank.drop(samples.rows)
         return rows
 
     def _load_new(self, phase: Phase, allocation: Allocation | None) -> None:
         """Loads new data at random, without replacement. A larger quota draws a superset of the rows."""
-        for label, rows in phase.train.items():
-            quota = len(rows) if allocation is None else allocation.new[label]
-            order = self._streams.numpy(phase.index, f"load/{label}").permutation(len(rows))
-            self._memory.load(label, np.sort(rows[order[:quota]]))
-            self._bank.drop(rows[order[quota:]])
+        for label in phase.train:
+            drawn = self._drawn(phase, label)
+            quota = len(drawn) if allocation is None else allocation.new[label]
+            rows = np.sort(drawn[:quota])
+            self._memory.load(label, rows, self._bank.keep(rows, self._codec) if self._counts_bytes else None)
+            self._bank.drop(drawn[quota:])
+
+    def _drawn(self, phase: Phase, label: int) -> IntArray:
+        """The training rows of a new class in the order in which they are loaded."""
+        rows = phase.train[label]
+        return rows[self._streams.numpy(phase.index, f"load/{label}").permutation(len(rows))]
 
     def _predict(self) -> Predictions:
         seen = _joined(self._evaluated)
@@ -313,6 +380,9 @@ class Episode:
             measures=latest.measures,
             seconds=latest.clock.seconds,
             predictions=predictions,
+            codec=self._codec if self._counts_bytes else None,
+            budget_bytes=None if allocation is None else self._budget.bytes,
+            held_bytes=self._memory.total_bytes if self._counts_bytes else None,
         )
 
 
@@ -328,12 +398,3 @@ def _joined(parts: Iterable[Samples]) -> Samples:
 
 def _samples(rows: Mapping[int, IntArray]) -> Samples:
     return _joined(Samples(part, np.full(len(part), label)) for label, part in rows.items())
-
-
-def _by_part(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """Groups tensors by prefix: 'memory/rows' -> ['memory']['rows']."""
-    parts: dict[str, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        part, _, rest = name.partition("/")
-        parts.setdefault(part, {})[rest] = value
-    return parts

@@ -81,6 +81,7 @@ class Allocation:
     decision: Decision | None  # None where a method keeps no exemplars, so that there is nothing to decide
     old: Mapping[int, int]
     new: Mapping[int, int]
+    rung: int = 0  # how the samples of the phase are stored, as a place in the ladder of codecs
 
 
 @dataclass(frozen=True)
@@ -113,3 +114,6 @@ class PhaseResult:
     measures: Mapping[str, tuple[float, ...]]  # numbers of the method's own, such as AANets' branch weights
     seconds: Mapping[str, float]
     predictions: Predictions
+    codec: str | None = None  # None where samples are counted and stored as they are
+    budget_bytes: int | None = None  # None where the budget is in samples
+    held_bytes: int | None = None  # as stored; None with `codec`

@@ -16,6 +16,7 @@ KNOWN = {
     "datasets": {"glyphs", "digits", "cifar100", "mini-imagenet", "imagenet-full", "folder:PATH", "npz:PATH"},
     "backbones": {"resnet32", "resnet18", "small", "mlp"},
     "selections": {"herding", "uniform"},
+    "codecs": {"raw", "ycc420", "ycc420-5", "ycc420-4", "webp-90", "webp-75", "file", "float16", "int8"},
     "presets": set(PRESETS),
 }
 

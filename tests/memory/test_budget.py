@@ -48,7 +48,7 @@ def test_budgets_as_users_write_them(text: str | int | None, spec: BudgetSpec | 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "0", 2**62, -5, "-5", "7e3", "70.5", "7_000", "7000MB", "٧٠٠٠"),
+        *("", "0", 2**62, -5, "-5", "7e3", "70.5", "7_000", "7000M", "2MB:3", "MB", "٧٠٠٠"),
         *("bytes:", "bytes:64XB", "bytes:64iB", "bytes:0.1B", "bytes:-1MB"),
         *("growing", "growing:", "growing:0", "growing:2.5", "shrinking:20"),
     ],

@@ -1,7 +1,8 @@
 """Random scenarios and random actions through allocator and store, in the order in which an episode calls them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from remem.action import Action, Decision, State
 from remem.errors import NotHeldError
 from remem.memory.allocation import allocate, decide, feasible_tenths
-from remem.memory.allocator import Allocator
+from remem.memory.allocator import Allocator, fit_bytes
 from remem.memory.budget import Budget, BudgetSpec, PhaseFacts, resolve
 from remem.memory.store import Memory
 from remem.types import Allocation, Group, IntArray
@@ -217,3 +218,39 @@ def test_random_scenarios_contain_the_rare_cases() -> None:
         seen["tight"] += world.budget.kind == "fixed" and world.budget.amount == classes
         seen["more quota than data"] += total > samples
     assert min(seen.values()) >= 10, seen
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_samples_of_any_size_are_dropped_from_the_end_until_their_bytes_fit(block: int) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        rng = np.random.default_rng(seed)
+        old, new = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+        held = {label: int(rng.integers(1, 30)) for label in range(old)}
+        arriving = {label: int(rng.integers(1, 40)) for label in range(old, old + new)}
+        allocator = Allocator(
+            Budget("fixed", 1), [old], [Group(tuple(range((old + 1) // 2)), tuple(range((old + 1) // 2, old)))]
+        )
+        samples = int(rng.integers(old + new, old + new + 60))
+        state = allocator.observe(PhaseFacts(new, sum(arriving.values())))
+        state = replace(state, budget=samples, feasible=())
+        decision = decide(state, Action(int(rng.integers(1, 10))))
+        whole = allocator.allocate(state, decision, held=held, arriving=arriving)
+        sizes = {
+            label: rng.integers(1, 100, quota).astype(np.int64) for label, quota in {**whole.old, **whole.new}.items()
+        }
+        least = sum(int(own[0]) for own in sizes.values())
+        limit = int(rng.integers(least, least + 2 + sum(int(own.sum()) for own in sizes.values())))
+        shrink = partial(allocator.shrink, held=held, arriving=arriving)
+
+        def used(allocation: Allocation, sizes: dict[int, IntArray] = sizes) -> int:
+            quotas = {**allocation.old, **allocation.new}
+            return sum(int(sizes[label][:quota].sum()) for label, quota in quotas.items())
+
+        fitted = fit_bytes(whole, limit, sizes, shrink)
+        assert used(fitted) <= limit
+        for before, after in ((whole.old, fitted.old), (whole.new, fitted.new)):
+            assert all(1 <= after[label] <= before[label] for label in before)
+        if fitted.budget < whole.budget and fitted != whole:
+            assert used(shrink(whole, fitted.budget + 1)) > limit  # nothing is dropped that fits
+        else:
+            assert fitted == whole

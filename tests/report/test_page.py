@@ -1,112 +1,187 @@
-"""page.py and plots.py: every number is on the page, nothing is fetched, everything is escaped."""
+"""page.py, headline.py, page_data.py: every number is on the page, nothing is fetched, everything is escaped."""
 
+import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
-from remem.report.page import answer, introduction, page, write_page
-from report_factories import make_run
+import numpy as np
+import pytest
 
-VOID = {"meta", "br", "path", "use"}
+from remem.report.details import arrival, confusions, course, losses
+from remem.report.headline import headline
+from remem.report.inputs import StoredRun
+from remem.report.page import Origin, page, write_page
+from remem.report.page_data import page_data
+from remem.runs.results import RunResult, save_predictions
+from report_factories import THREE_SEEDS, make_run
+
+VOID = {"meta", "br", "path", "use", "input", "img"}
+RUNS = [make_run("icarl", "static", [0.81, 0.62, 0.43]), make_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
+LIMIT = 6_000_000
 
 
 class Outline(HTMLParser):
-    """Every element must be closed in order."""
+    """Every element must be closed in order; text of scripts is left out."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.seen: list[str] = []
         self.ids: list[str] = []
+        self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
         self.ids += [value for name, value in attrs if name == "id" and value]
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
         if tag not in VOID:
             self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.ids += [value for name, value in attrs if name == "id" and value]
 
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
             assert self.open.pop() == tag
 
 
-RUNS = [make_run("icarl", "static", [0.81, 0.62, 0.43]), make_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
+def stored(results: Sequence[RunResult]) -> list[StoredRun]:
+    return [StoredRun(result, Path(f"{place}.json")) for place, result in enumerate(results)]
 
 
-def test_the_page_has_every_number_of_both_runs(tmp_path: Path) -> None:
+def made(results: Sequence[RunResult], title: str = "title") -> str:
+    return page(stored(results), Origin(title, "remem report <here>"))
+
+
+def without_scripts(text: str) -> str:
+    return re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def embedded(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+def seeded(accuracies: dict[str, list[float]]) -> list[RunResult]:
+    return [
+        make_run("icarl", name.partition("_")[0], values, seed=int(name[-1]), scenario={"order": f"seed:{name[-1]}"})
+        for name, values in accuracies.items()
+    ]
+
+
+def test_the_page_has_every_number_of_all_runs(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "report.html"
-    write_page(RUNS, path, "One against the other")
+    write_page(stored(RUNS), path, Origin("One against the other", "remem report a b --out report.html"))
     text = path.read_text(encoding="utf-8")
     assert "<h1>One against the other</h1>" in text
+    assert "<code>remem report a b --out report.html</code>" in text
     for run in RUNS:
         for share in (run.average_accuracy, run.last_accuracy, *(phase.accuracy for phase in run.phases)):
             assert f">{100 * share:.2f}</td>" in text
-    assert "icarl / static; icarl / fixed-0.6" in text
-    assert "Memory from phase 1 on: M = 40 samples, not the paper&#x27;s 92." in text
+    groups = embedded(text)["groups"]
+    assert [group["accuracy"]["y"] for group in groups] == [[0.81, 0.62, 0.43], [0.81, 0.67, 0.55]]
+    assert groups[0]["old"]["y"] == [2.5, 1.6667]
+    assert groups[0]["matrix"][2] == [0.43, 0.43, 0.43]
+    assert groups[0]["forgetting"] == [pytest.approx(0.38), pytest.approx(0.19)]
+    assert "M = 40 samples, not the paper&#x27;s 92" in text
 
 
-def test_the_page_is_self_contained_and_well_formed() -> None:
-    text = page(RUNS, "title")
-    for word in ("http", "<script", "<link", "<img", "@import", "src=", "file:"):
-        assert word not in text
+def test_the_page_is_self_contained_well_formed_and_small() -> None:
+    text = made(RUNS)
     outline = Outline()
-    outline.feed(text)
+    outline.feed(without_scripts(text))
     assert outline.open == []
-    assert outline.seen.count("svg") == 2
-    assert outline.seen.count("details") == 4
     assert len(outline.ids) == len(set(outline.ids)), "two elements have one id"
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
-    assert used <= set(outline.ids)
+    assert outline.links == []
+    assert "default-src 'none'" in text
+    assert text.count("plotly.js v") == 1
+    assert len(text.encode()) < LIMIT
 
 
 def test_text_from_results_is_escaped() -> None:
     run = make_run("icarl", "<script>alert(1)</script>", [0.5, 0.4], data={"name": "folder:<b>&"})
-    text = page([run], "<i>title</i>")
-    for bad in ("<script>", "<b>", "<i>"):
-        assert bad not in text
-    assert "&lt;script&gt;" in text
+    run = run.model_copy(update={"class_names": ("</script><i>", *run.class_names[1:])})
+    text = made([run], "<i>title</i>")
+    assert "<script>alert" not in text
+    assert not {"<b>", "<i>"} & set(re.findall(r"<\w>", without_scripts(text)))
+    assert "</script><i>" not in text
+    assert embedded(text)["runs"][0]["classes"][0] == "</script><i>"
+    assert "remem report &lt;here&gt;" in text
 
 
 def test_oracles_and_unfinished_runs_are_marked() -> None:
-    upper = make_run("joint", "static", [0.9, 0.9], oracle=True, decides=False)
-    text = page([*RUNS, upper], "title")
+    upper = make_run("joint", "static", [0.9, 0.9, 0.9], oracle=True, decides=False)
+    text = without_scripts(made([*RUNS, upper]))
     assert "joint / - (oracle)" in text
-    assert "joint / static" not in text
-    assert "Runs marked (oracle)" in text
+    assert "oracle: it saw what no honest run may keep or see" in text
     assert "not complete" not in text
-    unfinished = make_run("icarl", "static", [0.99], complete=False)
-    assert "Some runs are not complete; their numbers are those so far." in page([*RUNS, unfinished], "title")
+    unfinished = make_run("icarl", "static", [0.99], complete=False, seed=4)
+    assert "not complete, numbers so far" in made([*RUNS, unfinished])
 
 
-def test_oracles_and_unfinished_runs_are_not_the_best_one() -> None:
-    upper = make_run("joint", "static", [0.9, 0.9, 0.9], oracle=True)
-    words = "Highest average accuracy: icarl / fixed-0.6 with 67.67 %, 5.67 points above icarl / static."
-    unfinished = make_run(
-        "icarl", "fixed-0.9", [0.99], complete=False, scenario={"phases": 2}
-    )  # the average of phase 0 alone
-    assert answer([*RUNS, upper]) == answer([*RUNS, unfinished]) == words
-    assert answer([upper, unfinished]) == "No run here is both complete and free of oracles."
+def test_a_winner_needs_paired_intervals_above_zero() -> None:
+    # Differences 0.05, 0.05, 0.08: 6.00 ± 4.30 points.
+    assert headline(seeded(THREE_SEEDS)) == [
+        "Best average accuracy: icarl / fixed-0.6 with 68.00 %, +6.00 ± 4.30 points above icarl / static "
+        "(paired by seed).",
+        "Above static, by points of average accuracy: icarl / fixed-0.6 +6.00 ± 4.30.",
+    ]
 
 
-def test_runs_that_are_not_evaluated_on_test_data_are_marked() -> None:
-    tuned = make_run("icarl", "static", [0.8, 0.6], scenario={"validation": 0.1})
-    words = "evaluated on a share of the training data"
-    assert words not in page(RUNS, "title")
-    assert "All runs are evaluated on a share of the training data, not on test data." in introduction([tuned])
-    names = [line for line in introduction([tuned, RUNS[0]]) if words in line]
-    assert len(names) == 1
-    assert names[0].endswith(f"{words}: icarl / static, scenario.phases 1, scenario.validation 0.1.")
-    assert words in page([tuned], "title")
+def test_no_winner_is_named_without_one() -> None:
+    close = {**THREE_SEEDS, "fixed-0.6_seed-2": [0.8, 0.48]}  # differences 0.05, 0.05, 0.00: 3.33 ± 7.17
+    assert headline(seeded(close)) == [
+        "No winner: icarl / fixed-0.6 has the highest mean, but intervals do not separate it from icarl / static "
+        "(+3.33 ± 7.17 points, paired by seed).",
+        "Not separated from static, or below it: icarl / fixed-0.6 +3.33 ± 7.17.",
+    ]
+    assert headline(RUNS) == [
+        "No winner: no two seeds are common to these settings, so no interval supports a difference."
+    ]
+
+
+def test_oracles_unfinished_runs_and_other_settings_do_not_compete() -> None:
+    upper = [make_run("joint", "static", [0.9, 0.9], oracle=True, seed=seed) for seed in range(3)]
+    best = headline(seeded(THREE_SEEDS))
+    orders = [run.model_copy(update={"config": {**run.config, "scenario": {**run.config["scenario"],
+              "order": f"seed:{run.config['seed']}"}}}) for run in upper]  # fmt: skip
+    assert headline([*seeded(THREE_SEEDS), *orders]) == best
+    assert headline(upper) == ["No run here is both complete and free of oracles."]
+    longer = make_run("icarl", "rmm", [0.9, 0.9], train={"epochs": 99})
+    assert headline([RUNS[0], longer])[0].startswith("No two settings here are comparable")
+
+
+def test_details_of_a_run_folder(tmp_path: Path) -> None:
+    run = make_run("icarl", "static", [0.5, 0.5])  # four classes, then two
+    assert arrival(run).tolist() == [0, 0, 0, 0, 1, 1]
+    labels = {0: np.array([0, 1, 2, 3]), 1: np.array([0, 0, 1, 4, 5, 5])}
+    predicted = {0: np.array([0, 1, 2, 0]), 1: np.array([4, 4, 1, 4, 0, 5])}
+    arrays = {f"labels_{p}": labels[p] for p in labels} | {f"cnn_{p}": predicted[p] for p in predicted}
+    save_predictions(tmp_path / "predictions.npz", arrays, 6)
+    found = confusions(tmp_path, run)
+    assert found is not None
+    assert found["phases"] == [[[4]], [[1, 2], [1, 2]]]
+    assert found["pairs"] == [["class 0", "class 4", 2, "100.0"], ["class 5", "class 0", 1, "50.0"]]
+    assert confusions(tmp_path / "none", run) is None
+    assert confusions(None, run) is None
+    lines = [
+        {"event": "epoch", "phase": 0, "stage": "main", "epoch": 1, "loss": {"a": 1.5, "b": 0.25}},
+        {"event": "evaluated", "phase": 0, "accuracy": 0.5},
+        {"event": "policy", "epoch": 1, "reward": 0.5, "best": 0.6, "entropy": 2.0, "grad_norm": 0.1},
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert losses(tmp_path) == [{"phase": 0, "stage": "main", "epoch": 1, "loss": 1.75}]
+    assert course(tmp_path)["grad_norm"] == [0.1]
+
+
+def test_runs_with_too_many_numbers_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remem.report.page_data.MOST_CELLS", 3 * 8)  # the phases and classes of one run
+    data = page_data(stored(RUNS))
+    assert data["left_out"] == 1
+    assert [bool(run["classes"]) for run in data["runs"]] == [True, False]
+    assert "1 runs are left out here" in made(RUNS)
 
 
 def test_blocks_of_runs_have_different_names() -> None:
-    runs = [make_run("finetune", "static", [0.8, 0.6], method={"replay": replay}) for replay in (True, False)]
-    named = re.findall(r"<summary>(.*?)</summary>", page(runs, "title"))
-    assert named == ["finetune (replay=true) / static", "finetune (replay=false) / static"] * 2
     seeds = [make_run("icarl", "static", [0.8, 0.6], seed=seed) for seed in (4, 7)]
-    named = re.findall(r"<summary>(.*?)</summary>", page(seeds, "title"))
+    named = re.findall(r"<summary>(icarl.*?)</summary>", made(seeds))
     assert named == ["icarl / static, seed 4", "icarl / static, seed 7"] * 2

@@ -72,9 +72,9 @@ def test_resolving_twice_changes_nothing(dataset: Any) -> None:
 
 def test_budget_notations() -> None:
     in_bytes = ready(blobs(), {"memory": {"budget": "bytes:1kB"}})  # 6 floats per row: 1000 // 24
-    assert (in_bytes.config.memory.budget, in_bytes.budget.amount) == (41, 41)
+    assert (in_bytes.config.memory.budget, in_bytes.budget.total(0, 0)) == ("1000B", 41)
     pixels = ready(pictures(), {"memory": {"budget": "bytes:8KiB"}})  # 8 x 8 x 3 bytes per row: 8192 // 192
-    assert pixels.budget.amount == 42
+    assert (pixels.config.memory.budget, pixels.budget.total(0, 0)) == ("8192B", 42)
     growing = ready(blobs(), {"memory": {"budget": "growing:5", "exemplars": None}})
     assert (growing.config.memory.budget, growing.budget.kind) == ("growing:5", "growing")
 

@@ -1,7 +1,7 @@
 """`remem demo`: conventional memory against a fixed old share and the learned policy, on the embedded data set."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from shutil import rmtree
@@ -54,7 +54,6 @@ def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> 
     from remem.cli.displays.run import open_run_display
     from remem.parallel.pool import open_pool
     from remem.runs.jobs import phase0_job, run_job
-    from remem.runs.results import load_result
 
     say(console, f"{TITLE}: {', '.join(configs)}; {_about(configs[POLICIES[0]])}")
     reused = [policy for policy in configs if _complete(out / policy)]
@@ -71,15 +70,19 @@ def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> 
         for _ in pool.run(jobs, lambda job, event: with_notices(display.subscriber(job.name))(event)):
             pass
     rmtree(cache, ignore_errors=True)
-    show(console, [load_result(out / policy) for policy in configs], out / "report.html")
+    show(console, [out / policy for policy in configs], out / "report.html")
 
 
-def show(console: Console, results: "list[RunResult]", report: Path) -> None:
+def show(console: Console, folders: Sequence[Path], report: Path) -> None:
     """Table, winner and page."""
-    from remem.report.page import write_page
+    from remem.report.inputs import read_runs
+    from remem.report.page import Origin, write_page
+    from remem.report.policy_files import find_policies
     from remem.report.tables import comparison_table
 
-    write_page(results, report, TITLE)
+    runs = read_runs(folders)
+    results = [run.result for run in runs]
+    write_page(runs, report, Origin(TITLE, f"remem demo --out {report.parent}", find_policies(folders)))
     memory = dict.fromkeys(run.memory for run in results if run.memory)
     say(console, "", comparison_table(results).text(), "", *memory, verdict(results), f"report: {report}")
 

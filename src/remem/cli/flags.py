@@ -49,6 +49,7 @@ FLAGS = (
     Flag("--base-classes", "scenario.base_classes", SCENARIO, "B"),
     Flag("--classes", "scenario.classes", SCENARIO, "C"),
     Flag("--budget", "memory.budget", SCENARIO, "M"),
+    Flag("--codec", "memory.codec", SCENARIO, "NAME"),
     Flag("--exemplars", "memory.exemplars", SCENARIO, "E"),
     Flag("--policy", "policy", SCENARIO, "NAME"),
     Flag("--selection", "memory.selection", SCENARIO, "NAME"),

@@ -1,6 +1,7 @@
 """`remem learn-policy`: a policy learned on pseudo tasks, into a folder that `--policy` takes."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from remem.cli import folders
 from remem.cli.console import percent, say, span
 from remem.cli.costs import WorkerCount, busy_lines, times, unknown
 from remem.cli.flags import SettingSources, takes_settings
-from remem.cli.options import COMMON, LEARNING, SCENARIO, TRAINING, Out, Quiet, Ray, Workers
+from remem.cli.options import COMMON, LEARNING, SCENARIO, TRAINING, Out, Quiet, Ray, Track, TrackerName, Workers
 
 if TYPE_CHECKING:
     from remem.policies.learned import Learned
@@ -23,7 +24,12 @@ ORACLE = " (oracle: it sees all classes of the target before they arrive)"
 
 @takes_settings(LEARNING, SCENARIO, TRAINING, COMMON)
 def learn_policy(
-    out: Out, sources: SettingSources, workers: Workers = None, ray: Ray = None, quiet: Quiet = False
+    out: Out,
+    sources: SettingSources,
+    workers: Workers = None,
+    ray: Ray = None,
+    track: Track = None,
+    quiet: Quiet = False,
 ) -> None:
     """Learn how to share the memory, by REINFORCE or another search on pseudo tasks.
 
@@ -36,7 +42,7 @@ def learn_policy(
     with folders.LEARNING.interruptible(out):
         from remem.rl.config import compose_learning
 
-        learn(compose_learning(*sources.layers()), out, workers=workers, ray=ray, quiet=quiet)
+        learn(compose_learning(*sources.layers()), out, workers=workers, ray=ray, quiet=quiet, track=track or ())
 
 
 def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
@@ -47,14 +53,24 @@ def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None
         learn(read_learning(folder, data_root)[0], folder, workers=workers, ray=ray, quiet=quiet)
 
 
-def learn(config: "LearnConfig", out: Path, *, workers: int | None, ray: str | None, quiet: bool) -> None:
+def learn(
+    config: "LearnConfig",
+    out: Path,
+    *,
+    workers: int | None,
+    ray: str | None,
+    quiet: bool,
+    track: Sequence[TrackerName] = (),
+) -> None:
     """Learns all epochs that are left, with its display."""
     from remem.cli.displays.base import with_notices
     from remem.cli.displays.learning import open_learning_display
     from remem.events import fan_out
     from remem.parallel.pool import open_pool
     from remem.rl.learn import learn_in_folder
+    from remem.tracking.table import check_trackers, track_run
 
+    check_trackers(track)
     console = Console(quiet=quiet)
     alone = ray is None and (workers or os.cpu_count() or 1) == 1
     with open_pool(workers, ray) as pool:
@@ -65,8 +81,8 @@ def learn(config: "LearnConfig", out: Path, *, workers: int | None, ray: str | N
                 lines = cost_lines(config, started.done, WorkerCount(workers, ray, pool.about))
             say(console, *lines)
 
-        with open_learning_display(console, announce, quiet=quiet) as display:
-            policy = learn_in_folder(config, out, fan_out(with_notices(display.emit)), None if alone else pool)
+        with open_learning_display(console, announce, quiet=quiet) as display, track_run(track, out) as tracker:
+            policy = learn_in_folder(config, out, fan_out(with_notices(display.emit), tracker), None if alone else pool)
     if display.started is None and not quiet:
         say(console, f"{out}: this learning is complete; there is nothing left to do")
     say(console, "", *summary(policy, out))

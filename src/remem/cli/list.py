@@ -16,6 +16,7 @@ class Kind(StrEnum):
     DATASETS = "datasets"
     BACKBONES = "backbones"
     SELECTIONS = "selections"
+    CODECS = "codecs"
     PRESETS = "presets"
     CONFIGS = "configs"
 
@@ -65,6 +66,12 @@ def _selections() -> dict[str, str]:
     return {name: SELECTIONS[name].summary for name in SELECTIONS}
 
 
+def _codecs() -> dict[str, str]:
+    from remem.codecs.table import CODECS
+
+    return {name: CODECS[name].summary for name in CODECS}
+
+
 def _presets() -> dict[str, str]:
     """The first line of a preset's file is a comment that says what it is."""
     from importlib import resources
@@ -89,6 +96,7 @@ TABLES: Mapping[Kind, Callable[[], dict[str, str]]] = {
     Kind.DATASETS: _datasets,
     Kind.BACKBONES: _backbones,
     Kind.SELECTIONS: _selections,
+    Kind.CODECS: _codecs,
     Kind.PRESETS: _presets,
     Kind.CONFIGS: _configs,
 }

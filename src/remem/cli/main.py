@@ -34,10 +34,12 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
     ),
     "study": ("remem.cli.study:study", "Run a grid: methods x policies x phases x seeds, and any other setting."),
     "resume": ("remem.cli.resume:resume", "Continue an interrupted run, policy learning or study."),
+    "check": ("remem.cli.check:check", "Verify every file of a run, a learning, a study or a policy."),
     "predict": (
         "remem.cli.predict:predict",
         "Name the classes of new images or vectors, with the model of a finished run.",
     ),
+    "report": ("remem.cli.report:report", "Write runs and studies as one self-contained page."),
     "table": ("remem.cli.table:table", "Print runs and studies as a table."),
     "figure": ("remem.cli.figure:figure", "Draw runs, studies and policies for print."),
     "list": ("remem.cli.list:list_names", "List what there is to choose from."),

@@ -1,5 +1,10 @@
 """Parameters that several commands declare themselves. Flags that stand for settings are in flags.py."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,5 +63,45 @@ Sources = Annotated[
     typer.Argument(
         metavar="RUN_OR_STUDY...", show_default=False, help="Folders of runs or studies, result files, folders of them."
     ),
+]
+
+
+@dataclass(frozen=True)
+class PoolChoice:
+    """Where jobs are trained: `--workers` and `--ray`."""
+
+    workers: int | None = None
+    ray: str | None = None
+
+
+def takes_pool(command: Callable[..., None]) -> Callable[..., None]:
+    """Replaces the parameter `pool` of a command by `--workers` and `--ray`."""
+
+    @wraps(command)
+    def with_pool(*, workers: int | None, ray: str | None, **given: Any) -> None:
+        command(pool=PoolChoice(workers, ray), **given)
+
+    signature = inspect.signature(command)
+    own = [p for name, p in signature.parameters.items() if name != "pool"]
+    flags = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("workers", Workers), ("ray", Ray))
+    ]
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    with_pool.__signature__ = signature.replace(parameters=[*parameters[:-2], *flags, *parameters[-2:]])  # type: ignore[attr-defined]
+    return with_pool
+
+
+class TrackerName(StrEnum):
+    """Trackers, each an extra of the package."""
+
+    TENSORBOARD = "tensorboard"
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+
+
+Track = Annotated[
+    list[TrackerName] | None,
+    option("--track", "Hand all numbers to a tracker, too; may be repeated.", COMMON, "tensorboard|mlflow|wandb"),
 ]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but where the result is, and errors.", COMMON)]

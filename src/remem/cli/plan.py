@@ -67,7 +67,7 @@ def _tree(
 ) -> dict[str, object]:
     from dataclasses import asdict
 
-    from remem.runs.dry_run import plan_entry
+    from remem.runs.dry_run import plan_entry, stored_as
 
     return {
         "config": prepared.config.public(),
@@ -75,6 +75,7 @@ def _tree(
         "phases": [{**plan_entry(p), **_seconds([time])} for p, time in zip(planned.phases, times, strict=True)],
         **_seconds(times),
         "bytes": {**asdict(bytes_), "peak": bytes_.peak},
+        **({"stored_as": [asdict(entry) for entry in stored]} if (stored := stored_as(prepared)) else {}),
     }
 
 
@@ -141,6 +142,7 @@ def _notes(prepared: "Prepared", planned: "Plan", bytes_: "Bytes") -> list[str]:
     if type(prepared.method).refine is not Method.refine:
         lines.append(f"note     the time that {config.method.name} takes to refine exemplars is not in it")
     lines.append(f"memory   at most {size(bytes_.held)} of samples held in phases 1 to {len(planned.phases) - 1}")
+    lines += _stored_lines(prepared)
     lines.append(f"         {_peak(bytes_)}")
     clamped = [str(p.phase) for p in planned.phases if p.decision is not None and p.decision.clamped]
     if clamped:
@@ -148,6 +150,20 @@ def _notes(prepared: "Prepared", planned: "Plan", bytes_: "Bytes") -> list[str]:
             f"note     phase {', '.join(clamped)}: the policy's choice does not fit; the nearest that does is taken"
         )
     return lines
+
+
+def _stored_lines(prepared: "Prepared") -> list[str]:
+    """What a budget in bytes holds by the run's codecs, and by others."""
+    from remem.runs.dry_run import stored_as
+
+    stored, shape = stored_as(prepared), prepared.scenario.bank.stored_shape
+    if not stored:
+        return []
+    what = f"at {shape[0]} px" if len(shape) == 3 else f"of {shape[0]} numbers"
+    budget, own = size(prepared.budget.amount), len(prepared.ladder)
+    lines = [f"{budget} = {s.samples} samples {what} as {s.codec} ({s.sample_bytes} bytes each)" for s in stored[:own]]
+    others = ", ".join(f"{s.codec} {s.samples}" for s in stored[own:])
+    return [f"         {line}" for line in (*lines, *([f"other codecs would hold: {others}"] if others else []))]
 
 
 def _about(seconds: float) -> str:

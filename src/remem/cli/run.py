@@ -8,16 +8,19 @@ from rich.console import Console
 from remem.cli import folders
 from remem.cli.console import is_follower, say
 from remem.cli.flags import SettingSources, takes_settings
-from remem.cli.options import COMMON, SCENARIO, TRAINING, Out, Quiet
+from remem.cli.options import COMMON, SCENARIO, TRAINING, Out, Quiet, Track
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from remem.cli.options import TrackerName
     from remem.runs.config import RunConfig
     from remem.runs.prepared import Prepared
     from remem.runs.results import RunResult
 
 
 @takes_settings(SCENARIO, TRAINING, COMMON)
-def run(out: Out, sources: SettingSources, quiet: Quiet = False) -> None:
+def run(out: Out, sources: SettingSources, track: Track = None, quiet: Quiet = False) -> None:
     """Run one class-incremental experiment.
 
     Settings come from the preset, then CONFIG.toml, then flags, then --set; later ones win. The folder holds
@@ -28,7 +31,7 @@ def run(out: Out, sources: SettingSources, quiet: Quiet = False) -> None:
     with folders.RUN.interruptible(out):
         from remem.runs.config import compose
 
-        train(compose(*sources.layers()), out, resume=False, quiet=quiet)
+        train(compose(*sources.layers()), out, resume=False, quiet=quiet, track=track or ())
 
 
 def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
@@ -48,7 +51,7 @@ def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
         train(config, folder, resume=True, quiet=quiet)
 
 
-def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool) -> None:
+def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "Sequence[TrackerName]" = ()) -> None:
     """Trains all phases that are left; a new run refuses a folder that holds one."""
     from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
@@ -57,14 +60,19 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool) -> None:
     from remem.runs.events import RunStarted
     from remem.runs.results import phases_done
     from remem.runs.run import run_in_folder, run_or_resume
+    from remem.tracking.table import check_trackers, track_run
 
+    check_trackers(track)
     quiet = quiet or is_follower()
     console = Console(quiet=quiet)
     with console.status("reading the data"):
         prepared = prepare(config)
     say(console, *describe(prepared))
-    with open_run_display([str(out)], console, quiet=quiet) as display:
-        emit = fan_out(with_notices(display.subscriber(str(out))))
+    with (
+        open_run_display([str(out)], console, quiet=quiet) as display,
+        track_run(() if is_follower() else track, out) as tracker,
+    ):
+        emit = fan_out(with_notices(display.subscriber(str(out))), tracker)
         emit(RunStarted.of(prepared, done=phases_done(out) if resume else 0))
         result = (run_or_resume if resume else run_in_folder)(prepared, out, emit)
     show_result(console, result, out)

@@ -10,7 +10,18 @@ from rich.console import Console
 from remem.cli import folders
 from remem.cli.console import say, span
 from remem.cli.costs import WorkerCount, busy_lines, times, unknown
-from remem.cli.options import COMMON, DataRoot, Overrides, Quiet, Ray, Workers, folder, option
+from remem.cli.options import (
+    COMMON,
+    DataRoot,
+    Overrides,
+    PoolChoice,
+    Quiet,
+    Track,
+    TrackerName,
+    folder,
+    option,
+    takes_pool,
+)
 
 if TYPE_CHECKING:
     from remem.runs.results import RunResult
@@ -21,6 +32,7 @@ AXES = {"methods": ("method", "methods"), "phases": ("number of phases", "number
 AXES |= {"policies": ("policy", "policies"), "seeds": ("seed", "seeds")}
 
 
+@takes_pool
 def study(
     file: Annotated[
         Path,
@@ -35,8 +47,8 @@ def study(
         option("--out", "Folder for all runs, learned policies and the summary.", COMMON, "DIR", parser=folder),
     ],
     data_root: DataRoot = None,
-    workers: Workers = None,
-    ray: Ray = None,
+    pool: PoolChoice,
+    track: Track = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a grid: methods x policies x phases x seeds, and any other setting.
@@ -53,7 +65,7 @@ def study(
 
         root = {} if data_root is None else {"data": {"root": str(data_root)}}
         planned = plan_study(read_study_file(file), root, read_overrides(overrides or ()))
-        carry_out(planned, out, workers=workers, ray=ray, quiet=quiet)
+        carry_out(planned, out, workers=pool.workers, ray=pool.ray, quiet=quiet, track=track or ())
 
 
 def resume_study(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
@@ -64,14 +76,24 @@ def resume_study(folder: Path, data_root: Path | None, *, workers: int | None, r
         carry_out(read_study(folder, data_root), folder, workers=workers, ray=ray, quiet=quiet)
 
 
-def carry_out(planned: "Study", out: Path, *, workers: int | None, ray: str | None, quiet: bool) -> None:
+def carry_out(
+    planned: "Study",
+    out: Path,
+    *,
+    workers: int | None,
+    ray: str | None,
+    quiet: bool,
+    track: Sequence[TrackerName] = (),
+) -> None:
     """Runs all that is left of a study, with its display and its summary."""
     from remem.cli.displays.base import with_notices
     from remem.cli.displays.study import open_study_display
     from remem.events import fan_out
     from remem.parallel.pool import open_pool
     from remem.studies.run import study_in_folder
+    from remem.tracking.table import check_trackers, track_study
 
+    check_trackers(track)
     console = Console(quiet=quiet)
     with open_pool(workers, ray) as pool:
 
@@ -81,8 +103,11 @@ def carry_out(planned: "Study", out: Path, *, workers: int | None, ray: str | No
                 lines = cost_lines(planned, started, WorkerCount(workers, ray, pool.about))
             say(console, *lines)
 
-        with open_study_display(console, announce, quiet=quiet) as display:
-            results = study_in_folder(planned, out, pool, fan_out(with_notices(display.emit)))
+        with (
+            open_study_display(console, announce, quiet=quiet) as display,
+            track_study(track, out) as tracker,
+        ):
+            results = study_in_folder(planned, out, pool, fan_out(with_notices(display.emit), tracker))
     show_summary(console, planned, results, out)
     if quiet:
         print(out / "summary.json")

@@ -1,12 +1,19 @@
-"""A bank: the rows of one split by number. Source rows are read-only; owned rows can be added and dropped."""
+"""A bank: the rows of one split by number. Source rows are read-only; owned rows can be added and dropped.
+
+Rows that are held can be stored by a codec. From then on the bank has only their codes, and reading decodes them.
+"""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from remem.data.source import ArraySource, Source
+from remem.codecs.codec import Codec, bill
+from remem.codecs.table import CODECS, RAW
+from remem.data.source import ArraySource, FileSource, Source
 from remem.errors import NotHeldError
 from remem.types import IntArray, Values
+
+SLICE = 1024  # rows that are encoded at a time
 
 
 class Bank:
@@ -16,6 +23,7 @@ class Bank:
         self._source = source
         self._source_rows = len(source.labels)
         self._owned: dict[int, Values] = {}
+        self._codes: dict[str, dict[int, bytes]] = {}  # codec -> row -> code
         self._next = self._source_rows
 
     @property
@@ -29,6 +37,21 @@ class Bank:
     @property
     def row_bytes(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape of the samples that codecs store."""
+        return self.shape
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one sample as it is."""
+        return self.row_bytes
+
+    @property
+    def has_files(self) -> bool:
+        """Whether rows are image files, which the codec `file` needs."""
+        return isinstance(self._source, FileSource)
 
     @property
     def memory_bytes(self) -> int:
@@ -54,6 +77,29 @@ class Bank:
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) and rows.min() < 0:
             raise NotHeldError(f"row {rows.min()} is not in the bank")
+        return self._read_coded(rows) if self._codes else self._read_plain(rows)
+
+    def _read_coded(self, rows: IntArray) -> Values:
+        """Decodes the rows that have codes; a batch is a working copy."""
+        numbers = rows.tolist()
+        plain = np.ones(len(rows), np.bool_)
+        values: Values | None = None
+        for name, codes in self._codes.items():
+            places = [place for place, row in enumerate(numbers) if row in codes]
+            if not places:
+                continue
+            decoded = CODECS[name].decode([codes[numbers[place]] for place in places], self.shape)
+            if len(places) == len(rows):
+                return decoded
+            values = np.empty((len(rows), *self.shape), dtype=self.dtype) if values is None else values
+            values[places], plain[places] = decoded, False
+        if values is None:
+            return self._read_plain(rows)
+        if plain.any():
+            values[plain] = self._read_plain(rows[plain])
+        return values
+
+    def _read_plain(self, rows: IntArray) -> Values:
         from_source = rows < self._source_rows
         if len(rows) and from_source.all():
             return self._source.read(rows)
@@ -81,9 +127,57 @@ class Bank:
         return rows
 
     def drop(self, rows: IntArray) -> None:
-        """Frees owned rows; source rows are not affected."""
+        """Frees owned rows and codes; source rows are not affected."""
         for row in np.asarray(rows, dtype=np.int64).tolist():
             self._owned.pop(row, None)
+            for codes in self._codes.values():
+                codes.pop(row, None)
+
+    def keep(self, rows: IntArray, codec: str) -> IntArray:
+        """Stores rows by a codec from now on, encoded from what `read` returns. Returns the bytes that each costs."""
+        if codec == RAW:
+            if any(row in codes for row in rows.tolist() for codes in self._codes.values()):
+                raise ValueError("a row that was stored coarsely cannot become exact again")
+            return self.measure(rows, codec)
+        known = self._codes.get(codec, {})
+        fresh = np.array([row for row in rows.tolist() if row not in known], np.int64)
+        codes = self._encode(fresh, codec)
+        self.drop(fresh)  # their former codes and values
+        self._codes.setdefault(codec, {}).update(zip(fresh.tolist(), codes, strict=True))
+        self._codes = {name: own for name, own in self._codes.items() if own}
+        return self.measure(rows, codec)
+
+    def measure(self, rows: IntArray, codec: str) -> IntArray:
+        """Returns the bytes that each row costs, or would cost, by a codec."""
+        chosen = CODECS[codec]
+        size = chosen.size(self.stored_shape)
+        if size is not None:
+            return np.full(len(rows), size, np.int64)
+        known = self._codes.get(codec, {})
+        fresh = np.array([row for row in rows.tolist() if row not in known], np.int64)
+        new = dict(zip(fresh.tolist(), self._encode(fresh, codec), strict=True))
+        return bill(chosen, [known.get(row) or new[row] for row in rows.tolist()], self.shape)
+
+    def _encode(self, rows: IntArray, codec: str) -> list[bytes]:
+        chosen: Codec = CODECS[codec]
+        if chosen.from_file:
+            if not isinstance(self._source, FileSource) or (rows >= self._source_rows).any():
+                raise ValueError(f"the codec {codec} stores the files of a folder")
+            return self._source.files(rows)
+        parts = np.split(rows, range(SLICE, len(rows), SLICE))
+        return [code for part in parts for code in chosen.encode(self.read(part))]
+
+    def codes(self) -> dict[str, dict[int, bytes]]:
+        """The codes by codec and row."""
+        return {name: dict(codes) for name, codes in self._codes.items() if codes}
+
+    def restore_codes(self, codes: Mapping[str, Mapping[int, bytes]]) -> None:
+        """Replaces all codes."""
+        for name, own in codes.items():
+            size = CODECS[name].size(self.shape)
+            if size is not None and any(len(code) != size for code in own.values()):
+                raise ValueError(f"codes of {name} that do not fit samples of shape {self.shape}")
+        self._codes = {name: dict(own) for name, own in codes.items() if own}
 
     def owned(self) -> dict[int, Values]:
         """The owned rows by number; the arrays are shared and read-only."""

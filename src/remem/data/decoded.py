@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from remem.data.batches import SMALLEST, batches, prefetched
-from remem.data.source import Source
+from remem.data.source import FileSource, Source
 from remem.storage.atomic import part_of, sweep, sync, sync_folder
 from remem.types import IntArray, Samples, Values
 
@@ -42,6 +42,12 @@ class DecodedSource:
     @property
     def fingerprint(self) -> str:
         return self._source.fingerprint
+
+    def files(self, rows: IntArray) -> list[bytes]:
+        """The files that the images were decoded from."""
+        if not isinstance(self._source, FileSource):
+            raise ValueError("the images of this source are not files")
+        return self._source.files(rows)
 
     @property
     def chunk_rows(self) -> int:

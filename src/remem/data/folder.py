@@ -77,8 +77,12 @@ class FolderSource:
             values[place] = image
         return values
 
+    def files(self, rows: IntArray) -> list[bytes]:
+        """The content of the files, for the codec `file`."""
+        return [(self._folder / self._names[row]).read_bytes() for row in rows.tolist()]
+
     def _decoded(self, row: int) -> Values:
-        return decode(self._folder / self._names[row], self.shape[0], self._max_pixels)
+        return decode(self._folder / self._names[row], self.shape[0], max_pixels=self._max_pixels)
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
@@ -233,7 +237,7 @@ def check_tree(name: str, folder: Path, settings: DataSettings, classes: Sequenc
 
 def _problem(path: Path, max_pixels: int) -> str | None:
     try:
-        decode(path, 1, max_pixels)
+        decode(path, 1, max_pixels=max_pixels)
     except DamagedFileError as error:
         return str(error)
     return None

@@ -1,5 +1,6 @@
 """Resizes image arrays and decodes image files to square uint8 images."""
 
+import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,10 +52,13 @@ def _resample(image: Pixels, size: int) -> Pixels:
     return np.stack([np.asarray(p.resize((size, size), Image.Resampling.BILINEAR)) for p in planes], axis=2)
 
 
-def decode(path: Path, size: int, max_pixels: int = MAX_PIXELS) -> Pixels:
-    """Decodes a file to (size, size, 3): the shorter side is scaled to `size`, then the centre square is cropped."""
+def decode(path: Path, size: int, content: bytes | None = None, *, max_pixels: int = MAX_PIXELS) -> Pixels:
+    """Decodes a file to (size, size, 3): the shorter side is scaled to `size`, then the centre square is cropped.
+
+    `content` has the bytes of the file if they were read already.
+    """
     try:
-        with _opened(path, max_pixels) as image:
+        with _opened(path if content is None else io.BytesIO(content), max_pixels) as image:
             rgb = _rgb(image)
             side = min(rgb.size)
             left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
@@ -74,7 +78,7 @@ def short_side(path: Path, max_pixels: int = MAX_PIXELS) -> int:
 
 
 @contextmanager
-def _opened(path: Path, max_pixels: int) -> Iterator[Image.Image]:
+def _opened(path: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]:
     """The image, of which only the header is read yet. Pillow's own limit warns, and refuses only twice as many."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,13 @@ class Source(Protocol):
         """Hex digest of the content (folders: of path, size and time of every file) and of its preprocessing."""
 
     def read(self, rows: IntArray) -> Values: ...
+
+
+@runtime_checkable
+class FileSource(Protocol):
+    """A source whose rows are image files."""
+
+    def files(self, rows: IntArray) -> list[bytes]: ...
 
 
 class ArraySource:

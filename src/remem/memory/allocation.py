@@ -1,8 +1,9 @@
 """Integer arithmetic of memory allocation: feasible shares, decisions and quotas (protocol 2.2-2.6)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from remem.action import TENTHS, Action, Decision, State
+from remem.action import TENTHS, Action, Decision, Rung, State, nearest_value
 from remem.errors import InputError
 from remem.memory.budget import Budget, PhaseFacts
 from remem.types import Allocation, Group
@@ -22,13 +23,20 @@ def feasible_tenths(budget: int, *, old_classes: int, new_classes: int, arriving
     return tuple(t for t in TENTHS if t >= lowest and old_classes <= old_memory(budget, t) <= budget - new_classes)
 
 
-def make_state(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths: int) -> State:
+def make_state(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths: int, rung: int = 0) -> State:
     """Returns the state that a policy observes before phase i >= 1 (protocol 2.1).
 
     `seen` has the number of classes of each phase 0..i-1. States depend on counts only, so they need no training.
     """
     old = sum(seen)
-    total = budget.total(old, new.samples)
+
+    def stored_at(place: int) -> Rung:
+        total = budget.total(old, new.samples, phase=len(seen), rung=place)
+        shares = feasible_tenths(total, old_classes=old, new_classes=new.classes, arriving=new.samples)
+        return Rung(total, shares)
+
+    rungs = tuple(stored_at(place) for place in range(budget.rungs))
+    total, feasible = rungs[rung]
     return State(
         phase=len(seen),
         new_classes=new.classes,
@@ -37,13 +45,21 @@ def make_state(budget: Budget, seen: Sequence[int], new: PhaseFacts, old_tenths:
         budget=total,
         exemplars=budget.exemplar_part(old),
         arriving=new.samples,
-        feasible=feasible_tenths(total, old_classes=old, new_classes=new.classes, arriving=new.samples),
+        feasible=feasible,
         splits=seen[-1] > 1,
+        rung=rung,
+        rungs=rungs if len(rungs) > 1 else (),
     )
 
 
 def decide(state: State, action: Action) -> Decision:
     """Returns the decision for an action. An infeasible action becomes the nearest feasible one, marked `clamped`."""
+    rung = nearest_value(action.rung, state.reachable_rungs)
+    decision = _decide_levels(state.at(rung), action)
+    return replace(decision, rung=rung, clamped=True) if rung != action.rung else replace(decision, rung=rung)
+
+
+def _decide_levels(state: State, action: Action) -> Decision:
     classes = state.old_classes + state.new_classes
     if state.budget < classes:
         raise InputError(
@@ -126,7 +142,8 @@ def allocate(
         old.update(_split_phase(quota, group, held))
     labels = sorted(arriving)
     new = _share_out(new_total, [1] * len(labels), [(label,) for label in labels], arriving)
-    return Allocation(budget, decision, dict(sorted(old.items())), dict(zip(labels, new, strict=True)))
+    quotas = dict(sorted(old.items())), dict(zip(labels, new, strict=True))
+    return Allocation(budget, decision, *quotas, decision.rung)
 
 
 def _split_phase(quota: int, group: Group, held: Mapping[int, int]) -> dict[int, int]:

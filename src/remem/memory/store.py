@@ -1,4 +1,4 @@
-"""The held rows by class. Every load checks the budget, and a view raises on rows that are not held."""
+"""The held rows by class and their bytes. Every load checks the budget; a view raises on rows that are not held."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,11 @@ class Memory:
         self._rows: dict[int, IntArray] = {}
         self._ranked: set[int] = set()
         self._status: NDArray[np.uint8] = np.zeros(1, np.uint8)  # by row number; grows with the largest row
-        self._total = 0
+        self._bytes: IntArray = np.zeros(1, np.int64)  # by row number, as stored; 0 where bytes are not counted
+        self._total = self._total_bytes = 0
         self._bound: int | None = None
-        self._peak = 0
+        self._byte_bound: int | None = None
+        self._peak = self._byte_peak = 0
 
     @property
     def total(self) -> int:
@@ -37,6 +39,16 @@ class Memory:
     def peak(self) -> int:
         """The most samples held at the same time since the first bound was set."""
         return self._peak
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes that are stored for all held rows."""
+        return self._total_bytes
+
+    @property
+    def byte_peak(self) -> int:
+        """The most bytes held at the same time since the first bound was set."""
+        return self._byte_peak
 
     def counts(self) -> dict[int, int]:
         return {label: len(self._rows[label]) for label in sorted(self._rows)}
@@ -57,29 +69,52 @@ class Memory:
         held: NDArray[np.bool_] = known & (self._status[np.where(known, rows, 0)] == _HELD)
         return held
 
-    def open(self, bound: int | None) -> None:
-        """Sets the bound. None is allowed only before the first bound, since only phase 0 is exempt."""
-        if bound is None and self._bound is not None:
-            raise BudgetError(f"the budget of {self._bound} samples cannot be lifted: only phase 0 is exempt")
-        if bound is not None and self._total > bound:
-            raise BudgetError(f"{self._total} samples are held, but the budget is {bound}")
-        self._bound = bound
+    def open(self, bound: int | None, byte_bound: int | None = None) -> None:
+        """Sets the bounds. None is allowed only before the first bound, since only phase 0 is exempt."""
+        for what, before, after in (("samples", self._bound, bound), ("bytes", self._byte_bound, byte_bound)):
+            if after is None and before is not None:
+                raise BudgetError(f"the budget of {before} {what} cannot be lifted: only phase 0 is exempt")
+        _require_within(bound, self._total, f"{self._total} samples are held")
+        _require_within(byte_bound, self._total_bytes, f"{self._total_bytes} bytes are held")
+        self._bound, self._byte_bound = bound, byte_bound
         self._note_peak()
 
-    def load(self, label: int, rows: IntArray) -> None:
-        """Adds rows of a new class. Raises if the bound would be exceeded or a row was held before."""
+    def load(self, label: int, rows: IntArray, sizes: IntArray | None = None) -> None:
+        """Adds rows of a new class, and the bytes that are stored for each.
+
+        Raises if a bound would be exceeded or a row was held before.
+        """
         rows = np.array(rows, np.int64)
-        if self._bound is not None and self._total + len(rows) > self._bound:
-            raise BudgetError(
-                f"loading {len(rows)} samples of class {label} would hold {self._total + len(rows)} at the same time, "
-                f"but the budget is {self._bound}"
-            )
+        stored = 0 if sizes is None else int(sizes.sum())
+        if sizes is not None and len(sizes) != len(rows):
+            raise ValueError(f"{len(sizes)} sizes for {len(rows)} rows of class {label}")
+        samples, total = self._total + len(rows), self._total_bytes + stored
+        loading = f"loading {len(rows)} samples of class {label} would hold"
+        _require_within(self._bound, samples, f"{loading} {samples} at the same time")
+        _require_within(self._byte_bound, total, f"{loading} {total} bytes at the same time")
         if label in self._ranked:
             raise ValueError(f"class {label} is ranked already: old classes never return")
         self._take(rows)
         self._rows[label] = np.concatenate([self._rows.get(label, np.empty(0, np.int64)), rows])
+        if sizes is not None:
+            self._bytes[rows] = sizes
         self._total += len(rows)
+        self._total_bytes += stored
         self._note_peak()
+
+    def resize(self, rows: IntArray, sizes: IntArray) -> None:
+        """Notes that held rows are stored in another form, and the bytes that each costs now."""
+        if not self.holds(rows).all():
+            raise NotHeldError("a row that is not held cannot be stored in another form")
+        stored = self._total_bytes + int(sizes.sum() - self._bytes[rows].sum())
+        _require_within(self._byte_bound, stored, f"{stored} bytes would be held")
+        self._bytes[rows] = sizes
+        self._total_bytes = stored
+        self._note_peak()
+
+    def sizes(self, rows: IntArray) -> IntArray:
+        """The bytes that are stored for each of some held rows."""
+        return self._bytes[rows]
 
     def rank(self, label: int, order: IntArray) -> None:
         """Orders the rows of a class, best first; possible only once. `order` has positions in stored order."""
@@ -105,16 +140,22 @@ class Memory:
         rows = np.concatenate(freed) if freed else np.empty(0, np.int64)
         self._status[rows] = _FREED
         self._total -= len(rows)
+        self._total_bytes -= int(self._bytes[rows].sum())
         return rows
 
-    def replace(self, label: int, old_row: int, new_row: int) -> None:
-        """Replaces a row by its refined version at the same rank, and frees the original."""
+    def replace(self, label: int, old_row: int, new_row: int, size: int | None = None) -> None:
+        """Replaces a row by its refined version at the same rank, and frees the original.
+
+        The new one may have another size. A bound in bytes is checked at the next `open`, before anything is loaded.
+        """
         places = np.flatnonzero(self._rows[label] == old_row)
         if not len(places):
             raise NotHeldError(f"row {old_row} of class {label} is not held, so nothing can replace it")
         self._take(np.array([new_row], np.int64))
         self._rows[label][places[0]] = new_row
         self._status[old_row] = _FREED
+        self._bytes[new_row] = self._bytes[old_row] if size is None else size
+        self._total_bytes += int(self._bytes[new_row] - self._bytes[old_row])
 
     def _take(self, rows: IntArray) -> None:
         """Marks rows as held. Raises if one was held before."""
@@ -126,6 +167,7 @@ class Memory:
             grown = np.zeros(max(2 * len(self._status), int(rows.max()) + 1), np.uint8)
             grown[: len(self._status)] = self._status
             self._status = grown
+            self._bytes = np.append(self._bytes, np.zeros(len(grown) - len(self._bytes), np.int64))
         taken = np.flatnonzero(self._status[rows] != _UNSEEN)
         if len(taken):
             row = int(rows[taken[0]])
@@ -137,6 +179,7 @@ class Memory:
     def _note_peak(self) -> None:
         if self._bound is not None:
             self._peak = max(self._peak, self._total)
+            self._byte_peak = max(self._byte_peak, self._total_bytes)
 
     def state(self) -> dict[str, IntArray]:
         """Returns the complete state as int64 arrays."""
@@ -144,7 +187,7 @@ class Memory:
         bits = np.packbits(self._status == _FREED, bitorder="little")
         words = np.zeros(-(-len(bits) // 8) * 8, np.uint8)
         words[: len(bits)] = bits
-        return {
+        state = {
             "labels": np.array(list(counts), np.int64),
             "counts": np.array(list(counts.values()), np.int64),
             "rows": self.samples().rows,
@@ -152,10 +195,14 @@ class Memory:
             "freed": np.trim_zeros(words.view("<i8").astype(np.int64), "b"),  # one bit per row number
             "bound": np.array([_NO_BOUND if self._bound is None else self._bound, self._peak], np.int64),
         }
+        if self._total_bytes:  # bytes are counted
+            bound = _NO_BOUND if self._byte_bound is None else self._byte_bound
+            state["byte_bound"] = np.array([bound, self._byte_peak], np.int64)
+        return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, IntArray]) -> Self:
-        """Restores a memory from `state()`."""
+    def from_state(cls, state: Mapping[str, IntArray], sizes: IntArray | None = None) -> Self:
+        """Restores a memory from `state()`. `sizes` has the bytes of each row, which its codes tell."""
         memory = cls()
         try:
             bits = np.unpackbits(state["freed"].astype("<i8").view(np.uint8), bitorder="little")
@@ -163,15 +210,24 @@ class Memory:
             counts = state["counts"].tolist()
             if min(counts, default=0) < 0 or sum(counts) != len(state["rows"]):
                 raise ValueError("rows and counts do not match")
-            parts = np.split(state["rows"], np.cumsum(state["counts"]))[:-1]
-            for label, rows in zip(state["labels"].tolist(), parts, strict=True):
-                memory.load(label, rows)
+            memory._bytes = np.zeros(len(memory._status), np.int64)
+            sizes = np.zeros(len(state["rows"]), np.int64) if sizes is None else sizes
+            parts = (np.split(values, np.cumsum(state["counts"]))[:-1] for values in (state["rows"], sizes))
+            for label, rows, own in zip(state["labels"].tolist(), *parts, strict=True):
+                memory.load(label, rows, own)
             memory._ranked = set(state["ranked"].tolist())
             bound, memory._peak = state["bound"].tolist()
-            memory.open(None if bound == _NO_BOUND else bound)
+            byte_bound, memory._byte_peak = state.get("byte_bound", np.array([_NO_BOUND, 0])).tolist()
+            memory.open(*(None if value == _NO_BOUND else value for value in (bound, byte_bound)))
         except (KeyError, ValueError, BudgetError, NotHeldError) as error:
             raise DamagedFileError(f"memory state: {error}") from error
         return memory
+
+
+def _require_within(bound: int | None, amount: int, what: str) -> None:
+    """The budget's check: plain code that no flag and no `python -O` removes."""
+    if bound is not None and amount > bound:
+        raise BudgetError(f"{what}, but the budget is {bound}")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,15 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class ChoosesCodec(Protocol):
+    """A policy that says how samples are stored."""
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """The ladder that its actions refer to, or its only codec; empty if it leaves that to the settings."""
+
+
+@runtime_checkable
 class Sampler(Protocol):
     """A policy with action probabilities."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from remem.errors import InputError
 from remem.policies.auto import AUTO, Choice, Conditions, nearest_policy
+from remem.policies.coded import Coded, split_codec
 from remem.policies.fixed import Fixed
 from remem.policies.policy import Policy, sampled
 from remem.policies.proportional import Proportional
@@ -26,7 +27,13 @@ class PolicyEntry:
 
 
 def resolve_policy(text: str, seed: int, *, sample: bool = False) -> Policy:
-    """The policy that a setting names: a registered name or a policy folder; `seed` is for policies that sample."""
+    """The policy that a setting names: a registered name or a policy folder, with or without `@CODEC`.
+
+    `seed` is for policies that sample.
+    """
+    base, codec = split_policy(text)
+    if codec is not None:
+        return Coded(resolve_policy(base, seed, sample=sample), codec)
     folder = policy_folder(text)
     if folder is not None:
         from remem.policies.files import load_policy
@@ -37,6 +44,13 @@ def resolve_policy(text: str, seed: int, *, sample: bool = False) -> Policy:
     except InputError as error:
         raise InputError(f"policy: no folder '{text}', and {error}") from None
     return sampled(entry.build(), seed) if sample or entry.samples else entry.build()
+
+
+def split_policy(text: str) -> tuple[str, str | None]:
+    """The policy and the codec of `fixed-0.7@ycc420-5`. The name of a folder that exists is not split."""
+    if os.path.isdir(os.path.expanduser(text)):
+        return text, None
+    return split_codec(text)
 
 
 def policy_folder(text: str) -> Path | None:

@@ -1,138 +1,155 @@
-"""The report of runs: one self-contained HTML page without scripts or external resources."""
+"""The report of runs and studies: one self-contained, interactive HTML page. No request leaves it."""
 
 import json
-from collections.abc import Callable, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
+from importlib import resources
+from os import cpu_count
 from pathlib import Path
 
-from remem.report.groups import group_runs, run_names, varying_settings
-from remem.report.plots import accuracy_figure, inline_svg, memory_figure
+from remem.policies.policy import Policy
+from remem.report.gallery import galleries, gallery_section
+from remem.report.groups import Group, group_runs, run_names, varying_settings
+from remem.report.headline import headline
+from remem.report.inputs import StoredRun
+from remem.report.page_data import page_data
+from remem.report.sections import figure_sections, html_table
 from remem.report.style import STYLE
-from remem.report.summary import AVERAGE, summary_table
-from remem.report.tables import Table, hundredths, phase_table, validation
+from remem.report.summary import summary_sheet
+from remem.report.tables import phase_table
 from remem.runs.results import RunResult
 from remem.storage.atomic import write_atomically
+from remem.types import Json
+
+# Nothing may be fetched: scripts and styles are those of the page, pictures are data in it.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "form-action 'none'; base-uri 'none'"
+)
 
 
-def write_page(results: Sequence[RunResult], path: Path, title: str) -> None:
+@dataclass(frozen=True)
+class Origin:
+    """Where a page comes from."""
+
+    title: str
+    command: str  # that makes it again
+    policies: Mapping[str, Policy] | None = None
+    data_root: Path | None = None
+
+
+def write_page(runs: Sequence[StoredRun], path: Path, origin: Origin) -> None:
     """Writes the page; missing folders are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page(results, title).encode())
+    write_atomically(path, page(runs, origin).encode())
 
 
-def page(results: Sequence[RunResult], title: str) -> str:
+def page(runs: Sequence[StoredRun], origin: Origin) -> str:
     """The page as HTML; everything that comes from a run is escaped."""
+    from plotly.offline import get_plotlyjs
+
+    results = [run.result for run in runs]
+    groups = group_runs(results)
+    data = page_data(runs, origin.policies)
+    sheet = summary_sheet(results)
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        *(f'<p class="soft">{escape(line)}</p>' for line in introduction(results)),
-        f'<p class="answer">{escape(answer(results))}</p>',
-        "<h2>Summary</h2>",
-        html_table(summary_table(results)),
-        f'<p class="soft">{escape(reading(results))}</p>',
-        "<h2>Accuracy</h2>",
-        _figure(
-            inline_svg(accuracy_figure(results), "accuracy", "Accuracy after every phase"),
-            "After every phase: accuracy on all classes seen so far.",
-        ),
-        "<h2>Memory</h2>",
-        _figure(
-            inline_svg(memory_figure(results), "memory", "Samples held per old class and per new class"),
-            "How many samples of each class are held while a phase trains: "
-            "of every class that was there before (left), and of every class that just arrived (right).",
-        ),
+        f'<h1>{escape(origin.title)}</h1>\n<button class="small" id="scheme" type="button">light / dark</button>',
+        *(f'<p class="soft">{escape(line)}</p>' for line in introduction(results, groups)),
+        '<div class="answer">' + "".join(f"<p>{escape(line)}</p>" for line in headline(results)) + "</div>",
+        _filter(data),
+        '<h2 id="summary-title">Summary</h2>',
+        html_table(sheet.table(), "summary", marks=range(len(groups))),
+        *(f'<p class="soft">{escape(line)}</p>' for line in (READING, *sheet.notes)),
+        *figure_sections(data),
+        *gallery_section(galleries(runs, origin.data_root)),
         "<h2>Phase by phase</h2>",
-        *_per_run(results, lambda run: html_table(phase_table(run)), opened=len(results) <= 4),
+        *_per_run(
+            results, lambda run, place: html_table(phase_table(run), f"phases-{place}"), opened=len(results) <= 2
+        ),
         "<h2>Settings</h2>",
-        *_per_run(results, lambda run: f"<pre>{escape(json.dumps(run.config, indent=1))}</pre>", opened=False),
-        f"<footer>Made by remem {escape(results[0].remem)}.</footer>",
+        *_per_run(results, lambda run, _: f"<pre>{escape(json.dumps(run.config, indent=1))}</pre>", opened=False),
+        _footer(results, origin.command),
     ]
+    script = resources.files("remem.report").joinpath("assets/page.js").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f"<title>{escape(origin.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
+        + f'\n</main>\n<script type="application/json" id="data">{_json(data)}</script>\n'
+        + f"<script>{get_plotlyjs()}</script>\n<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
-def introduction(results: Sequence[RunResult]) -> list[str]:
+READING = (
+    "Average: mean accuracy over all phases, phase 0 included. Last: after the last phase. Forgetting: points that "
+    "earlier classes lost from their best to their last accuracy. Peak: most samples held at once from phase 1 on."
+)
+
+
+def introduction(results: Sequence[RunResult], groups: Sequence[Group]) -> list[str]:
     """Lines on what is compared, and on which data."""
-    groups = group_runs(results)
-    lines = [f"Compared: {'; '.join(group.name for group in groups)}.", *_evaluated_on(results)]
     extra = varying_settings(groups)
+    runs = f"{len(results)} runs of {len(groups)} settings" if len(groups) > 1 else f"{len(results)} runs"
+    lines = [f"{runs if len(results) > 1 else 'One run'}: {'; '.join(group.name for group in groups)}."]
     if extra:
-        lines.append(f"These runs differ in {', '.join(extra)} too.")
-        return lines
+        return [*lines, f"These runs differ in {', '.join(extra)}, too."]
     first = results[0]
-    config = first.config
-    scenario = (
-        f"{config['data']['name']}, {len(first.class_names)} classes: {first.phases[0].classes_seen} in phase 0, "
-        f"the others in {config['scenario']['phases']} phases after it"
+    return [
+        *lines,
+        f"Data: {first.config['data']['name']}, {len(first.class_names)} classes: {first.phases[0].classes_seen} in "
+        f"phase 0, the others in {first.config['scenario']['phases']} phases after it.",
+    ]
+
+
+def _json(data: Json) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _filter(data: Json) -> str:
+    """Boxes that show and hide settings everywhere."""
+    boxes = "".join(
+        f'<label><input type="checkbox" checked data-group="{place}">'
+        f'<span class="chip" style="background:{group["colour"]}"></span>{escape(group["name"])}</label>'
+        for place, group in enumerate(data["groups"])
     )
-    memory = dict.fromkeys(run.memory for run in results if run.memory)
-    return [*lines, f"Data: {scenario}.", *(f"Memory from phase 1 on: {words}." for words in memory)]
-
-
-def _evaluated_on(results: Sequence[RunResult]) -> list[str]:
-    """A line for runs that are not evaluated on test data; their numbers are for tuning, not for reporting."""
-    groups = group_runs(results)
-    names = [group.name for group in groups if validation(group.runs[0])]
-    if not names:
-        return []
-    if len(names) == len(groups):
-        return ["All runs are evaluated on a share of the training data, not on test data."]
-    return [f"Not on test data, but evaluated on a share of the training data: {'; '.join(names)}."]
-
-
-def answer(results: Sequence[RunResult]) -> str:
-    """One sentence on the best setting; oracles and unfinished runs do not compete."""
-    ranked: list[tuple[float, str]] = []
-    for group in group_runs(results):
-        if not group.oracle and group.complete:
-            ranked.append((group.spread(AVERAGE).mean, group.name))
-    ranked.sort(reverse=True)
-    if not ranked:
-        return "No run here is both complete and free of oracles."
-    best, name = ranked[0]
-    words = f"Highest average accuracy: {name} with {hundredths(best)} %"
-    if len(ranked) > 1:
-        words += f", {hundredths(best - ranked[1][0])} points above {ranked[1][1]}"
-    return words + "."
-
-
-def reading(results: Sequence[RunResult]) -> str:
-    """Notes on how to read the summary."""
-    words = (
-        "Average: mean accuracy over all phases, phase 0 included. Last: after the last phase. Forgetting: points that "
-        "earlier classes lost from their best to their last accuracy. Peak: most samples held at once from phase 1 on."
+    opened = " open" if len(data["groups"]) <= 6 else ""
+    return (
+        f'<div class="filter"><details{opened}><summary>Shown</summary><div class="tools">{boxes}</div></details></div>'
     )
-    if any(run.oracle for run in results):
-        words += " Runs marked (oracle) saw what no honest run may see or keep; they are lines to measure against."
-    if not all(run.complete for run in results):
-        words += " Some runs are not complete; their numbers are those so far."
-    return words
 
 
-def html_table(table: Table) -> str:
-    """An HTML table that scrolls sideways on narrow screens."""
-
-    def row(cells: Sequence[str], tag: str) -> str:
-        words = ' class="word"'
-        marked = ((cell, words if column < table.labels else "") for column, cell in enumerate(cells))
-        return "<tr>" + "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in marked) + "</tr>"
-
-    head, body = row(table.header, "th"), "\n".join(row(cells, "td") for cells in table.rows)
-    return f'<div class="wide"><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
-
-
-def _figure(svg: str, caption: str) -> str:
-    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
-
-
-def _per_run(results: Sequence[RunResult], content: Callable[[RunResult], str], *, opened: bool) -> list[str]:
+def _per_run(results: Sequence[RunResult], content: Callable[[RunResult, int], str], *, opened: bool) -> list[str]:
     """A foldable block for every run."""
     begin = "<details open>" if opened else "<details>"
     return [
-        f"{begin}<summary>{escape(name)}</summary>{content(run)}</details>"
-        for name, run in zip(run_names(results), results, strict=True)
+        f"{begin}<summary>{escape(name)}</summary>{content(run, place)}</details>"
+        for place, (name, run) in enumerate(zip(run_names(results), results, strict=True))
     ]
+
+
+def _footer(results: Sequence[RunResult], command: str) -> str:
+    """The command that makes the page again, when and where it was made, and how long its runs took."""
+    seconds = sum(sum(phase.seconds.values()) for run in results for phase in run.phases)
+    train = [run.config.get("train", {}) for run in results]
+    devices = sorted({f"{own.get('device')} in {own.get('precision')}, {own.get('threads')} threads" for own in train})
+    lines = [
+        f"Made by <code>{escape(command)}</code>",
+        f"on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {escape(hardware())}; remem {escape(results[0].remem)}.",
+        f"The runs took {seconds / 60:.1f} minutes in all, on {escape('; '.join(devices))}.",
+    ]
+    return f"<footer><p>{' '.join(lines)}</p></footer>"
+
+
+def hardware() -> str:
+    """The processor, as far as the system says."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {cpu_count()} cores"

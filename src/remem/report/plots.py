@@ -138,7 +138,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     svg = re.sub(
         r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1), count=1
     )
-    return svg.replace(INK, "currentColor").replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    return svg.replace(INK, "currentColor").replace("<svg", f'<svg class="still" role="img" aria-label="{label}"', 1)
 
 
 def _line(

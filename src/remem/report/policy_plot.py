@@ -41,7 +41,8 @@ def policy_page(policy: Policy) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f'<div class="wide"><pre>{escape(provenance_text(policy))}</pre></div>\n<figure>\n{svg}\n</figure>\n'
+        f'<div class="wide"><pre>{escape(provenance_text(policy))}</pre></div>\n'
+        f'<figure class="wide">\n{svg}\n</figure>\n'
         f"<details><summary>The same as text</summary><pre>{escape(policy_text(policy))}</pre></details>\n"
         "</main>\n</body>\n</html>\n"
     )

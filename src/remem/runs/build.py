@@ -6,9 +6,12 @@ from collections.abc import Callable
 import torch
 from lightning_fabric import Fabric
 
+from remem.codecs.table import RAW, parse_codecs, resolve_ladder
 from remem.data.augment import plan_for
+from remem.data.bank import Bank
 from remem.data.datasets import load_dataset
 from remem.data.scenario import Scenario, build_scenario
+from remem.data.stored_codes import mean_sizes
 from remem.episode import Episode
 from remem.errors import InputError
 from remem.events import Emit
@@ -21,9 +24,10 @@ from remem.nets.backbones import backbone_name
 from remem.nets.network import Network, build_network
 from remem.nets.settings import NetSettings
 from remem.policies.auto import AUTO, Conditions
+from remem.policies.coded import Coded
 from remem.policies.learned import Learned
-from remem.policies.policy import Policy, sampled
-from remem.policies.table import choose_policy, policy_folder, resolve_policy
+from remem.policies.policy import ChoosesCodec, Policy, sampled
+from remem.policies.table import choose_policy, policy_folder, resolve_policy, split_policy
 from remem.runs.config import RunConfig, with_absolute_paths
 from remem.runs.devices import limit_threads, resolve_devices
 from remem.runs.heap import keep_freed_memory
@@ -48,14 +52,24 @@ def prepare(
     if scenario is None:
         scenario = build_scenario(load_dataset(config.data), config.scenario, config.data)
     facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
-    memory, row_bytes = config.memory, scenario.bank.row_bytes
-    budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=row_bytes)
+    memory, bank = config.memory, scenario.bank
+    ladder = _ladder(memory.codec, policy, bank)
+    sizes = mean_sizes(bank, scenario.phases, ladder)
+    budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=bank.stored_bytes, sizes=sizes)
     if module is not None:
         config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
-    resolved = _resolve(with_absolute_paths(config), scenario, budget)
-    prepared = Prepared(resolved, scenario, budget, method, policy, module, notes)
+    resolved = _resolve(with_absolute_paths(config), scenario, budget, ladder)
+    prepared = Prepared(resolved, scenario, budget, method, policy, module, notes, ladder)
     network_builder(prepared)(0)  # raises if the backbone does not fit the data
     return prepared
+
+
+def _ladder(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
+    """The codecs of a run: those of a policy that names some, else those of the setting."""
+    names, own = parse_codecs(setting), policy.codecs if isinstance(policy, ChoosesCodec) else ()
+    if own and names not in ((RAW,), own):
+        raise InputError(f"codec: {setting} given, but policy '{policy.name}' stores samples as {','.join(own)}")
+    return resolve_ladder(own or names, bank.stored_shape, files=bank.has_files)
 
 
 def _choose_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple[str, ...]]:
@@ -70,12 +84,14 @@ def _pin_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Polic
     """Returns the policy, and settings that identify it from any folder and at any later time."""
     if own is None:
         policy = resolve_policy(config.policy, config.seed, sample=config.sample_actions)
-        folder = policy_folder(config.policy)
-        name = config.policy if folder is None else str(folder.absolute())
+        base, codec = split_policy(config.policy)
+        folder, suffix = policy_folder(base), "" if codec is None else f"@{codec}"
+        name = config.policy if folder is None else f"{folder.absolute()}{suffix}"
     else:
         policy = sampled(own, config.seed) if config.sample_actions else own
         name = f"own:{own.name}"
-    digest = policy.digest if isinstance(policy, Learned) else None
+    core = policy.core if isinstance(policy, Coded) else policy
+    digest = core.digest if isinstance(core, Learned) else None
     if config.policy_sha256 not in (None, digest):
         raise InputError(
             f"policy: {name} has changed since this run began: sha256 {digest}, expected {config.policy_sha256}"
@@ -108,7 +124,14 @@ def open_episode(
         rank=SELECTIONS[config.memory.selection].rank,
     )
     learner = Learner(spec, TrainContext(config.train, plan, fabric, streams, emit, keeper))
-    return Episode(scenario.bank.fresh_copy(), learner, prepared.budget, streams, eval_bank=scenario.eval_bank)
+    return Episode(
+        scenario.bank.fresh_copy(),
+        learner,
+        prepared.budget,
+        streams,
+        eval_bank=scenario.eval_bank,
+        ladder=prepared.ladder,
+    )
 
 
 def network_builder(prepared: Prepared) -> Callable[[int], Network]:
@@ -120,12 +143,13 @@ def network_builder(prepared: Prepared) -> Callable[[int], Network]:
     return lambda seed: build_network(net, scenario.bank.shape, prepared.method.head, seed, mean=mean, std=std)
 
 
-def _resolve(config: RunConfig, scenario: Scenario, budget: Budget) -> RunConfig:
+def _resolve(config: RunConfig, scenario: Scenario, budget: Budget, ladder: tuple[str, ...]) -> RunConfig:
     net, memory = config.net, config.memory
     plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
     net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})
-    if budget.kind == "fixed":
-        memory = memory.model_copy(update={"budget": budget.amount, "exemplars": budget.exemplars})
+    if budget.kind != "growing":
+        memory = memory.model_copy(update={"budget": budget.setting, "exemplars": budget.exemplars})
+    memory = memory.model_copy(update={"codec": ",".join(ladder)})
     return config.model_copy(
         update={
             "train": resolve_devices(config.train),

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, field_validator
 
+from remem.codecs.table import RAW
 from remem.data.settings import AugmentSettings, DataSettings, ScenarioSettings
 from remem.errors import InputError
 from remem.memory.budget import MemorySettings
@@ -71,6 +72,8 @@ class RunConfig(Settings):
         """Returns all settings without the machine's paths, for result files."""
         tree = self.with_effect()
         del tree["policy_sha256"]  # part of the policy's provenance
+        if tree["memory"]["codec"] == RAW:  # results of the paper's setting stay as they are
+            del tree["memory"]["codec"]
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind

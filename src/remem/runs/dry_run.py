@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from remem.action import Decision
+from remem.codecs.table import LADDER, resolve_ladder
+from remem.data.stored_codes import mean_sizes
 from remem.memory.allocator import Allocator
 from remem.memory.budget import PhaseFacts
 from remem.runs.prepared import Prepared
@@ -32,6 +34,7 @@ class PlannedPhase:
     decision: Decision | None  # None if there is nothing to decide
     old: tuple[OldQuotas, ...]
     new: tuple[int, ...]  # samples of each new class
+    rung: int = 0  # how samples are stored, as a place in the ladder
 
     @property
     def held_old(self) -> int:
@@ -70,6 +73,7 @@ def plan(prepared: Prepared) -> Plan:
                 decision=None if allocation is None else allocation.decision,
                 old=tuple(_quotas(earlier, old) for earlier in phases[: phase.index]),
                 new=tuple(new.values()),
+                rung=0 if allocation is None else allocation.rung,
             )
         )
         held = {**old, **new}
@@ -100,6 +104,25 @@ def _halves(phase: Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _quotas(phase: Phase, old: Mapping[int, int]) -> OldQuotas:
     harder, easier = (tuple(old[label] for label in half) for half in _halves(phase))
     return OldQuotas(phase.index, harder, easier)
+
+
+@dataclass(frozen=True)
+class StoredAs:
+    """What a budget in bytes holds if every sample is stored by one codec."""
+
+    codec: str
+    sample_bytes: int  # of each sample, or on average
+    samples: int
+
+
+def stored_as(prepared: Prepared) -> list[StoredAs]:
+    """The codecs of the run, then the others that fit its samples; empty where the budget is in samples."""
+    limit, bank = prepared.budget.bytes, prepared.scenario.bank
+    if limit is None:
+        return []
+    names = dict.fromkeys((*prepared.ladder, *resolve_ladder((LADDER,), bank.stored_shape, files=False)))
+    sizes = mean_sizes(bank, prepared.scenario.phases, list(names))
+    return [StoredAs(name, own[-1], limit // own[-1]) for name, own in zip(names, sizes, strict=True)]
 
 
 def plan_entry(planned: PlannedPhase) -> Json:

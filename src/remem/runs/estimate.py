@@ -144,10 +144,15 @@ def _balanced_samples(planned: PlannedPhase) -> int:
 def estimate_bytes(prepared: Prepared, plan: Plan, trial: Trial) -> Bytes:
     scenario = prepared.scenario
     bank, eval_bank = scenario.bank, scenario.eval_bank
-    held = max(planned.held if planned.budget is None else planned.budget for planned in plan.phases[1:])
+    if prepared.budget.bytes is not None:
+        held = prepared.budget.bytes
+    else:
+        held = prepared.sample_bytes[0] * max(
+            planned.held if planned.budget is None else planned.budget for planned in plan.phases[1:]
+        )
     own_test = eval_bank.memory_bytes if eval_bank.fingerprint != bank.fingerprint else 0
     return Bytes(
-        held=held * bank.row_bytes,
+        held=held,
         data=bank.memory_bytes + own_test,
         model=trial.model_bytes,
         teacher=trial.teacher_bytes,

@@ -66,6 +66,9 @@ class PhaseRecord(Record):
     held_per_class: dict[str, int]
     measures: dict[str, tuple[float, ...]] = {}  # of the method's own, such as AANets' branch weights
     seconds: dict[str, float]
+    codec: str | None = None  # None, and left out of the file, where samples are counted and stored as they are
+    budget_bytes: int | None = None  # None where the budget is in samples
+    held_bytes: int | None = None  # as stored
 
     @classmethod
     def of(cls, result: PhaseResult) -> Self:
@@ -84,6 +87,7 @@ class PhaseRecord(Record):
 
 
 _BY_CLASS = ("accuracy_per_class", "held_per_class")
+_IN_BYTES = ("codec", "budget_bytes", "held_bytes", "bytes_peak")  # left out of the file where they are None
 
 
 class RunFacts(Record):
@@ -113,9 +117,18 @@ class RunResult(RunFacts):
     average_accuracy_nme: float | None
     phases: tuple[PhaseRecord, ...] = Field(min_length=1)
     samples_peak: int
+    bytes_peak: int | None = None
 
     @classmethod
-    def of(cls, facts: RunFacts, phases: Sequence[PhaseRecord], *, peak: int, complete: bool) -> Self:
+    def of(
+        cls,
+        facts: RunFacts,
+        phases: Sequence[PhaseRecord],
+        *,
+        peak: int,
+        complete: bool,
+        bytes_peak: int | None = None,
+    ) -> Self:
         """Computes the summary. `peak` is the most samples held at once in phases 1..N, measured at every load."""
         nme = [phase.accuracy_nme for phase in phases if phase.accuracy_nme is not None]
         return cls(
@@ -130,6 +143,7 @@ class RunResult(RunFacts):
             average_accuracy_nme=_mean(nme) if len(nme) == len(phases) else None,
             phases=tuple(phases),
             samples_peak=peak,
+            bytes_peak=bytes_peak,
         )
 
     @property
@@ -154,6 +168,10 @@ class RunResult(RunFacts):
     def to_json(self) -> Json:
         """Returns the fields in documented order: the facts of the run, its numbers, its phases."""
         tree = self.model_dump(mode="json")
+        for part in (tree, *tree["phases"]):
+            for name in _IN_BYTES:
+                if part.get(name, "") is None:
+                    del part[name]
         first = ("format", "remem", "status")
         return {name: tree[name] for name in first} | {name: v for name, v in tree.items() if name not in first}
 

@@ -65,7 +65,9 @@ def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
     emit = emit if fabric.is_global_zero else ignore
     episode = open_episode(prepared, fabric, emit)
     records = [PhaseRecord.of(result) for result in phases(episode, prepared, emit)]
-    return RunResult.of(public_facts(prepared), records, peak=episode.samples_peak, complete=True)
+    return RunResult.of(
+        public_facts(prepared), records, peak=episode.samples_peak, bytes_peak=episode.bytes_peak, complete=True
+    )
 
 
 def run_in_folder(
@@ -219,4 +221,10 @@ class FolderRun:
         means = episode.class_means()  # all processes must call it
         if writer is not None:
             writer.finish(episode, means, records)
-        return RunResult.of(public_facts(self.prepared), records, peak=episode.samples_peak, complete=True)
+        return RunResult.of(
+            public_facts(self.prepared),
+            records,
+            peak=episode.samples_peak,
+            bytes_peak=episode.bytes_peak,
+            complete=True,
+        )

@@ -74,8 +74,14 @@ class RunWriter:
         previous(self._out / CHECKPOINT).unlink(missing_ok=True)
 
     def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
-        facts = public_facts(self._prepared)
-        save_result(self._out / RESULT, RunResult.of(facts, records, peak=episode.samples_peak, complete=complete))
+        result = RunResult.of(
+            public_facts(self._prepared),
+            records,
+            peak=episode.samples_peak,
+            bytes_peak=episode.bytes_peak,
+            complete=complete,
+        )
+        save_result(self._out / RESULT, result)
 
 
 def public_facts(prepared: Prepared) -> RunFacts:

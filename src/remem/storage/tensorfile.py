@@ -29,6 +29,14 @@ class Snapshot:
     facts: Json  # JSON
     tensors: dict[str, Tensor]
 
+    def parts(self) -> dict[str, dict[str, Tensor]]:
+        """Tensors by prefix: 'memory/rows' -> ['memory']['rows']."""
+        parts: dict[str, dict[str, Tensor]] = {}
+        for name, value in self.tensors.items():
+            part, _, rest = name.partition("/")
+            parts.setdefault(part, {})[rest] = value
+        return parts
+
 
 Migration = Callable[[Snapshot], Snapshot]
 

@@ -1,0 +1,85 @@
+"""What runs show, in words: a winner is named only where paired intervals support it."""
+
+import json
+from collections.abc import Sequence
+
+from remem.report.groups import Group, group_runs, paired, reference_of
+from remem.report.summary import AVERAGE
+from remem.report.tables import hundredths, plus_minus
+from remem.runs.results import RunResult, Spread
+
+
+def headline(results: Sequence[RunResult]) -> list[str]:
+    """One sentence for every set of comparable settings, then the gains over `static` that intervals support.
+
+    Comparable settings differ in method and policy only: same data, class orders, budget and training. Oracles and
+    unfinished runs do not compete.
+    """
+    groups = group_runs(results)
+    honest = [group for group in groups if not group.oracle and group.complete]
+    if not honest:
+        return ["No run here is both complete and free of oracles."]
+    blocks = [block for block in comparable(honest) if len(block) > 1]
+    if not blocks:
+        return ["No two settings here are comparable: none differ in method and policy alone."]
+    lines = []
+    for block in blocks:
+        where = _where(block[0]) if len(blocks) > 1 else ""
+        lines.append(where + verdict(block))
+    return [*lines, *_gains(honest)]
+
+
+def comparable(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups whose settings are equal but for method and policy."""
+    blocks: dict[str, list[Group]] = {}
+    for group in groups:
+        own = {key: v for key, v in group.settings.items() if key != "policy" and not key.startswith("method.")}
+        blocks.setdefault(json.dumps(own, sort_keys=True), []).append(group)
+    return list(blocks.values())
+
+
+def verdict(block: Sequence[Group]) -> str:
+    """Who is best, if the paired interval of its difference to every other one is above zero."""
+    best, *others = sorted(block, key=lambda group: group.spread(AVERAGE).mean, reverse=True)
+    differences = [(other, paired(best, other, AVERAGE)) for other in others]
+    level = [(other, difference) for other, difference in differences if not above_zero(difference)]
+    if not level:
+        other, difference = differences[0]
+        assert difference is not None
+        return (
+            f"Best average accuracy: {best.name} with {hundredths(best.spread(AVERAGE).mean)} %, "
+            f"{_points(difference)} points above {other.name} (paired by seed)."
+        )
+    if all(difference is None or difference.half_width is None for _, difference in level):
+        return "No winner: no two seeds are common to these settings, so no interval supports a difference."
+    other, difference = level[0]
+    gap = "" if difference is None else f" ({_points(difference)} points, paired by seed)"
+    more = f" and {len(level) - 1} more" if len(level) > 1 else ""
+    return (
+        f"No winner: {best.name} has the highest mean, but intervals do not separate it from {other.name}{gap}{more}."
+    )
+
+
+def above_zero(difference: Spread | None) -> bool:
+    """Whether the whole interval is above zero; a single pair has none."""
+    return difference is not None and difference.half_width is not None and difference.mean > difference.half_width
+
+
+def _gains(groups: Sequence[Group]) -> list[str]:
+    compared = [(group, reference_of(group, groups)) for group in groups]
+    gains = [(group, paired(group, other, AVERAGE)) for group, other in compared if other is not None]
+    known = [(group, gain) for group, gain in gains if gain is not None and gain.half_width is not None]
+    if not known:
+        return []
+    supported = [f"{group.name} {_points(gain)}" for group, gain in known if above_zero(gain)]
+    rest = [f"{group.name} {_points(gain)}" for group, gain in known if not above_zero(gain)]
+    lines = [f"Above static, by points of average accuracy: {'; '.join(supported)}."] if supported else []
+    return lines + ([f"Not separated from static, or below it: {'; '.join(rest)}."] if rest else [])
+
+
+def _where(group: Group) -> str:
+    return f"{', '.join(f'{key} {word}' for key, word in (group.extra or {}).items())}: "
+
+
+def _points(difference: Spread) -> str:
+    return plus_minus(difference.mean, difference.half_width, "+")

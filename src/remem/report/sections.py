@@ -1,0 +1,119 @@
+"""Tables and figures of a page as HTML: captions, choices and buttons. The page's script draws the figures."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from remem.report.tables import Table
+from remem.types import Json
+
+CAPTIONS = {
+    "accuracy": "After every phase: accuracy on all classes seen so far; bands are 95 % intervals over seeds.",
+    "memory": "Samples held per old class (lines) and per new class (dotted) in every phase, and the same enlarged.",
+    "matrix": "Accuracy on the classes of every phase, after every phase; the mean over seeds.",
+    "forgetting": "Points that the classes of a phase lost from their best to their last accuracy.",
+    "losses": "The sum of all loss terms, epoch by epoch; dotted lines part the phases.",
+    "policy": "Probabilities of a learned policy's actions by its state: new / old classes, and the old share so far.",
+    "course": "Mean reward (an average accuracy on pseudo tasks), entropy of the policy and norm of its gradient.",
+}
+
+
+def html_table(table: Table, name: str, marks: Iterable[int] = ()) -> str:
+    """A table that can be sorted and saved, and scrolls sideways; marked rows follow the filter of settings."""
+
+    def row(cells: Sequence[str], tag: str, mark: int | None = None) -> str:
+        shown = [f"<button type='button'>{escape(c)}</button>" if tag == "th" else escape(c) for c in cells]
+        kinds = (' class="word"' if column < table.labels else "" for column in range(len(cells)))
+        begin = "<tr>" if mark is None else f'<tr data-of="{mark}">'
+        return begin + "".join(f"<{tag}{k}>{cell}</{tag}>" for cell, k in zip(shown, kinds, strict=True)) + "</tr>"
+
+    given = list(marks)
+    body = "\n".join(row(cells, "td", given[place] if given else None) for place, cells in enumerate(table.rows))
+    return (
+        f'<div class="wide" tabindex="0"><table id="{name}">\n<thead>{row(table.header, "th")}</thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table></div>\n"
+        f'<div class="tools"><button class="small" type="button" data-csv="{name}">CSV</button></div>'
+    )
+
+
+def figure_sections(data: Json) -> list[str]:
+    """Every figure for which there are data."""
+    scenarios = list(enumerate(data["scenarios"]))
+    groups = [(place, group["name"]) for place, group in enumerate(data["groups"])]
+    runs = list(enumerate(data["runs"]))
+    detailed = [(place, run["name"]) for place, run in runs if run["classes"]]
+    confused = [(place, run["name"]) for place, run in runs if run["confusion"]]
+    logged = [(place, run["name"]) for place, run in runs if run["losses"]]
+    policies = list(enumerate(data["policies"]))
+    spaces = [(place, policy["name"]) for place, policy in policies if "level1_first" in policy]
+    courses = [(place, policy["name"]) for place, policy in policies if policy["course"]["epoch"]]
+    parts = [
+        _section("Accuracy", "accuracy", CAPTIONS["accuracy"], _choice("scenario", "accuracy", scenarios)),
+        _section("Memory", "memory", CAPTIONS["memory"], _choice("scenario", "memory", scenarios)),
+        _section("Phase by phase matrix", "matrix", CAPTIONS["matrix"], _choice("group", "matrix", groups)),
+    ]
+    if any(group["forgetting"] for group in data["groups"]):
+        choice = _choice("scenario", "forgetting", scenarios)
+        parts.append(_section("Forgetting", "forgetting", CAPTIONS["forgetting"], choice))
+    if detailed:
+        parts.append(_classes(data, detailed))
+    if confused:
+        parts.append(_confusion(confused))
+    if logged:
+        parts.append(_section("Losses", "losses", CAPTIONS["losses"], _choice("run", "losses", logged)))
+    if spaces:
+        parts.append(_section("Policy", "policy", CAPTIONS["policy"], _choice("policy", "space", spaces, "policy")))
+    if courses:
+        choice = _choice("policy", "course", courses)
+        parts.append(_section("Course of learning", "course", CAPTIONS["course"], choice))
+    return parts
+
+
+def _classes(data: Json, detailed: Sequence[tuple[int, str]]) -> str:
+    left = (
+        f" {data['left_out']} runs are left out here, because they have too many numbers." if data["left_out"] else ""
+    )
+    search = '<label>class <input id="search" type="search" placeholder="filter by name"></label>'
+    return _section(
+        "Classes by difficulty",
+        "classes",
+        "Accuracy on every class; the line is its accuracy after its own phase, by which classes are ordered." + left,
+        _choice("run", "classes", detailed) + _phase("classes") + search,
+    )
+
+
+def _confusion(confused: Sequence[tuple[int, str]]) -> str:
+    boxes = '<label><input id="by-class" type="checkbox" data-draws="confusion"> classes, after the last phase</label>'
+    caption = "Where test samples of each phase's classes end up, in % of a row."
+    table = Table(("true class", "predicted class", "times", "% of the true class"), (), labels=2)
+    pairs = html_table(table, "confused").replace("<tbody>", '<tbody id="pairs">')
+    tools = _choice("run", "confusion", confused) + _phase("confusion") + boxes
+    return (
+        _section("Confusion", "confusion", caption, tools)
+        + f"<h3>Most frequent mistakes after the last phase</h3>{pairs}"
+    )
+
+
+def _section(title: str, name: str, caption: str, tools: str) -> str:
+    saves = "".join(
+        f'<button class="small" type="button" data-save="{form}" data-figure="{name}">{form.upper()}</button>'
+        for form in ("svg", "png")
+    )
+    return (
+        f'<h2>{escape(title)}</h2>\n<div class="tools">{tools}</div>\n'
+        f'<figure><div class="plot" id="figure-{name}"></div>\n'
+        f'<figcaption>{escape(caption)}</figcaption></figure>\n<div class="tools">{saves}</div>'
+    )
+
+
+def _choice(what: str, name: str, options: Sequence[tuple[int, str]], draws: str | None = None) -> str:
+    """A list to choose from; with one entry only, it is hidden."""
+    entries = "".join(f'<option value="{place}">{escape(word)}</option>' for place, word in options)
+    hidden = " hidden" if len(options) < 2 else ""
+    return (
+        f"<label{hidden}>{'setting' if what == 'group' else what} "
+        f'<select id="{what}-{name}" data-draws="{draws or name}">{entries}</select></label>'
+    )
+
+
+def _phase(name: str) -> str:
+    return f'<label>after phase <select id="phase-{name}" data-draws="{name}"></select></label>'

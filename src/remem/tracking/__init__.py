@@ -1,0 +1,1 @@
+"""Trackers: subscribers of the event stream that hand numbers to TensorBoard, MLflow or Weights & Biases."""
