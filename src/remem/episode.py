@@ -253,7 +253,7 @@ class Episode:
         self, phase: Phase, action: Action | None, latest: Described | None, clock: Clock
     ) -> Allocation | None:
         """Computes the quotas of a phase; None if nothing is limited (phase 0, and methods that keep all data)."""
-        replay = self._learner.method.replay
+        replay = self._learner.replay
         if phase.index == 0 or replay == "all":
             return None
         state = self.observe(phase)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
+from remem.fences import fenced
 from remem.methods.describe import CHUNK, Described, describe
 from remem.methods.loop import StageStart, TrainContext, run_stage
 from remem.methods.method import Exemplars, Measures, Method, PhaseFacts
@@ -41,6 +42,7 @@ class Learner:
         self._spec = spec
         self._context = context
         self._network: Network | None = None
+        self.replay = spec.method.replay  # asked once: what a method says later changes nothing
 
     @property
     def method(self) -> Method:
@@ -71,7 +73,7 @@ class Learner:
                 method.expand(self.network)
             self.network.head.grow(facts.new_classes, self._generator(phase.index, "head"))
         network = self.network
-        method.begin(network, facts, held, lambda samples: self.describe(reader, samples))
+        method.begin(network, facts, held, fenced(lambda samples: self.describe(reader, samples)))
         stages = [_shortened(stage, epochs) for stage in method.stages(facts, network, held, self._context.settings)]
         keeper = self._context.keeper
         saved = None if keeper is None else keeper.resume(phase.index)
@@ -80,7 +82,7 @@ class Learner:
         for number, stage in enumerate(stages):
             if number >= at:
                 train(stage, phase=phase.index, start=StageStart(number, saved if number == at else None))
-        if phase.index > 0 and method.replay == "budget" and finetune.epochs > 0:
+        if phase.index > 0 and self.replay == "budget" and finetune.epochs > 0:
             inside = saved is not None and at == len(stages)
             samples = _saved_samples(saved) if saved and inside else self._balance(phase, held, reader)
             balanced = _shortened(method.balanced(stages[0], network, samples, finetune), epochs)
@@ -117,9 +119,9 @@ class Learner:
             kept_new,
             kept_old,
             latest,
-            values=lambda samples: reader.read(samples.rows),
-            show=lambda values: plain(values, self._context.plan),
-            replace=replace,
+            values=fenced(lambda samples: reader.read(samples.rows)),
+            show=fenced(lambda values: plain(values, self._context.plan)),
+            replace=fenced(replace),
         )
         facts = PhaseFacts(phase, self.network.head.classes, 0, self._context.streams)
         return self.method.refine(self.network, exemplars, facts)

@@ -19,7 +19,7 @@ from remem.rl.oracles import compare_fixed, fixed_paths
 from remem.rl.paths import TaskKey, sample_path
 from remem.rl.pooled_training import PooledTraining
 from remem.rl.prefix_tree import RewardCache
-from remem.rl.provenance import provenance, started
+from remem.rl.provenance import provenance, provenance_settings, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
 from remem.rl.search import PathSearch, Round
@@ -64,7 +64,7 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
         _begin_or_check(config, tasks, folder, emit)
         if (out / POLICY).exists():
             rmtree(out / SNAPSHOTS, ignore_errors=True)  # left by a kill after the policy was saved
-            return finished_policy(config, tasks, out)
+            return require_own_policy(out, config)
         sweep(out / SNAPSHOTS)
         limit_threads(config.target.train.threads)  # policy updates must not depend on the pool
         session = Session(config, tasks, out, emit, pool)
@@ -84,25 +84,33 @@ def codecs_of(policy: Core, ladder: tuple[str, ...]) -> tuple[str, ...]:
     return ladder[policy.rung : policy.rung + 1] if isinstance(policy, Fixed) and len(ladder) > 1 else ()
 
 
-def identity(config: LearnConfig, tasks: PseudoTasks) -> Json:
+def identity(config: LearnConfig, fingerprint: str) -> Json:
     """Returns what tells one policy training from another: its settings and its data, wherever these are stored."""
-    settings = config.model_dump(mode="json")
-    del settings["target"]["data"]["root"]
-    del settings["target"]["train"]["checkpoint_minutes"]
-    return {"settings": settings, "data": tasks.dataset.train.fingerprint}
+    settings = {"target": config.target.with_effect(), "learn": config.learn.model_dump(mode="json")}
+    return {"settings": settings, "data": fingerprint}
 
 
-def finished_policy(config: LearnConfig, tasks: PseudoTasks, out: Path) -> Learned:
+def require_own_policy(out: Path, config: LearnConfig) -> Learned:
     """Returns the policy of a complete training. Raises if it is another training's; settings added later are new."""
     policy = load_policy(out)
-    expected = provenance(config, tasks, ())
-    for key, now, then in differences(expected, {**policy.facts, "rewards": []}):
-        if key.startswith(("settings.", "seed", "source.")) and None not in (now, then):
+    expected = {"settings": provenance_settings(config), "seed": config.target.seed}
+    for key, now, then in differences(expected, {name: policy.facts.get(name) for name in expected}):
+        if None not in (now, then):
             raise DamagedFileError(
                 f"{out / POLICY}: the policy of another learning ({key} is {then!r}, expected {now!r}); "
                 "put the right files back, or remove them and resume"
             )
     return policy
+
+
+def require_own_checkpoint(path: Path, facts: Json, own: Json) -> None:
+    """Raises if a checkpoint is of another training. Those of earlier versions do not say."""
+    found = next(differences(own, facts.get("identity", own)), None)
+    if found is not None:
+        raise DamagedFileError(
+            f"{path}: the checkpoint of another learning ({found[0]} is {found[2]!r}, expected {found[1]!r}); "
+            f"put the right file back, or remove this one and `remem resume {path.parent}` goes on from the rewards"
+        )
 
 
 class Session:
@@ -114,7 +122,7 @@ class Session:
         self._log = EventLog(out / LOG, (PolicyUpdated,))
         self._emit = emit
         train_nodes = tasks.train_nodes if self._pooled is None else self._pooled.train_nodes
-        self._identity = identity(config, tasks)
+        self._identity = identity(config, tasks.dataset.train.fingerprint)
         self.reward_log = RewardLog(out, self._identity)
         known = self.reward_log.read()
         self.rewards = RewardCache(logged(train_nodes, self.reward_log, self._report_nodes), known)
@@ -127,7 +135,7 @@ class Session:
         path, trainer = self._out / CHECKPOINT, self.trainer
         snapshot = load_generation(path, lambda text: self._emit(Notice(text)))
         if snapshot is not None:
-            self._require_own(path, snapshot.facts)
+            require_own_checkpoint(path, snapshot.facts, self._identity)
             try:
                 trainer.mean_rewards = [float(value) for value in snapshot.facts["means"]]
                 trainer.reinforce.load(snapshot.tensors)
@@ -152,15 +160,6 @@ class Session:
             return search.policy, provenance(config, tasks, search.mean_rewards)
         self.train()
         return self.trainer.policy, provenance(config, tasks, self.trainer.mean_rewards)
-
-    def _require_own(self, path: Path, facts: Json) -> None:
-        """Raises if a checkpoint is of another training. Those of earlier versions do not say."""
-        found = next(differences(self._identity, facts.get("identity", self._identity)), None)
-        if found is not None:
-            raise DamagedFileError(
-                f"{path}: the checkpoint of another learning ({found[0]} is {found[2]!r}, expected {found[1]!r}); "
-                f"put the right file back, or remove this one and `remem resume {path.parent}` goes on from the rewards"
-            )
 
     def train(self) -> None:
         """Trains the remaining epochs."""

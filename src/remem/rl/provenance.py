@@ -47,13 +47,19 @@ def policy_name(learn: LearnSettings) -> str:
     return {1: "rmm-one-level", 2: "rmm", 3: "rmm-codec"}[learn.levels] + SUFFIX[kind]
 
 
+def provenance_settings(config: LearnConfig) -> Json:
+    """Returns all settings of a policy training, without the machine's paths."""
+    learn = config.learn.model_dump(mode="json")
+    if config.learn.source.partition(":")[0] == "dataset":
+        learn["source"] = f"dataset:{config.on_source.public()['data']['name']}"
+    return {"learn": learn, "target": config.target.public()}
+
+
 def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]) -> Json:
     """Returns the provenance for the policy's file, without the machine's paths."""
-    target, learn = config.target.public(), config.learn.model_dump(mode="json")
+    target = config.target.public()
     kind = config.learn.source.partition(":")[0]
     data = config.on_source.public()["data"]["name"]
-    if kind == "dataset":
-        learn["source"] = f"dataset:{data}"
     return {
         "name": policy_name(config.learn),
         "oracle": kind == "target",
@@ -66,7 +72,7 @@ def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]
             "budget": None if kind == "dataset" else target["memory"]["budget"],
         },
         "method": target["method"],
-        "settings": {"learn": learn, "target": target},
+        "settings": provenance_settings(config),
         "seed": config.target.seed,
         "rewards": list(means),
     }
