@@ -44,7 +44,7 @@ def test_runs_share_their_task_unless_the_settings_forbid_it() -> None:
     ("tree", "message"),
     [
         ({"epochs": 0}, r"learn.epochs: 0 given; input should be greater than or equal to 1"),
-        ({"levels": 3}, r"learn.levels: 3 given; input should be 1 or 2"),
+        ({"levels": 4}, r"learn.levels: 4 given; input should be 1, 2 or 3"),
         ({"epocs": 3}, r"learn.epocs: no such setting; there are lr_eta, "),
         ({"source": "phase1"}, r"source: 'phase1' given; expected phase0, target or dataset:NAME"),
         ({"source": "dataset:"}, r"source: 'dataset:' given"),
