@@ -358,7 +358,7 @@ def test_the_untrained_policy_takes_half_and_never_changes_it() -> None:
     assert policy.provenance()["source"] is None
 
 
-@pytest.mark.parametrize(("name", "levels"), [("rmm", 2), ("rmm-one-level", 1)])
+@pytest.mark.parametrize(("name", "levels"), [("rmm", 2), ("rmm-one-level", 1), ("rmm-codec", 3)])
 def test_learned_policies_ship(name: str, levels: int) -> None:
     policy = POLICIES[name].build()
     assert isinstance(policy, Learned)
