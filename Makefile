@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.remem-ready
 
-.PHONY: demo test shuffle mutants torture sbom check bench clean
+.PHONY: demo test shuffle mutants torture sbom check bench docs clean
 
 demo: $(READY)
 	$(BIN)/remem demo
@@ -39,6 +39,9 @@ sbom: $(READY) # software bill of materials of the environment: build/sbom.cdx.j
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+docs: $(READY) # the documentation site, into site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "remem needs Python 3.11 or newer; this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
@@ -47,4 +50,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants demo-out
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .mutants demo-out site

@@ -12,8 +12,8 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 
 @contextmanager
-def opened(page: Path, width: int = 1280, *, dark: bool = False) -> Iterator[Any]:
-    """A page in a window of this width and colour scheme; its requests and errors are logged."""
+def opened(page: Path | str, width: int = 1280, *, dark: bool = False) -> Iterator[Any]:
+    """A file or an address in a window of this width and colour scheme; requests and errors are logged."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     if CHROMIUM is None or DRIVER is None:
         pytest.skip("chromium and chromium-driver are not installed")
@@ -28,7 +28,7 @@ def opened(page: Path, width: int = 1280, *, dark: bool = False) -> Iterator[Any
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        browser.get(page.absolute().as_uri())
+        browser.get(page if isinstance(page, str) else page.absolute().as_uri())
         yield browser
     finally:
         browser.quit()

@@ -30,7 +30,7 @@ def check(
         Path, typer.Argument(metavar="DIR", help="A run, a learning, a study or a policy.", show_default=False)
     ],
 ) -> None:
-    """Verify every file of a run, a learning, a study or a policy, and say what to do.
+    """Verify every file of a folder and say what to do.
 
     Checksums are compared, and files of other runs are found. Nothing is changed. The exit code is 0 if everything is
     whole, 2 if not.

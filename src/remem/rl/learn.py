@@ -11,9 +11,8 @@ from remem.events import Emit, Notice
 from remem.parallel.pool import WorkerPool
 from remem.policies.files import load_policy, save_policy
 from remem.policies.fixed import Fixed
-from remem.policies.learned import Learned
-from remem.policies.path import FixedPath
-from remem.policies.rmm import TwoLevelPolicy
+from remem.policies.learned import Core, Learned
+from remem.policies.rmm_codec import ThreeLevelPolicy
 from remem.rl.config import LearnConfig, normalized, read_learn_settings
 from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.oracles import compare_fixed, fixed_paths
@@ -72,10 +71,17 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
         session.start()
         policy, facts = session.learn()
         session.reward_log.order(session.rewards.known)
-        save_policy(out, policy, facts)
+        save_policy(out, policy, facts, codecs=codecs_of(policy, tasks.ladder))
         previous(out / CHECKPOINT).unlink(missing_ok=True)
         rmtree(out / SNAPSHOTS, ignore_errors=True)
     return load_policy(out)
+
+
+def codecs_of(policy: Core, ladder: tuple[str, ...]) -> tuple[str, ...]:
+    """The codecs that belong to a policy: the ladder of its rungs, or the codec that was chosen with its share."""
+    if isinstance(policy, ThreeLevelPolicy):
+        return ladder
+    return ladder[policy.rung : policy.rung + 1] if isinstance(policy, Fixed) and len(ladder) > 1 else ()
 
 
 def identity(config: LearnConfig, fingerprint: str) -> Json:
@@ -141,12 +147,13 @@ class Session:
         self._emit(started(self._config, self._tasks, done=done))
         self._time.begin(done)
 
-    def learn(self) -> tuple[TwoLevelPolicy | Fixed | FixedPath, Json]:
+    def learn(self) -> tuple[Core, Json]:
         """Returns the policy, and where it comes from."""
         config, tasks = self._config, self._tasks
         if config.learn.crossval_fixed:
             fixed, shares = compare_fixed(config.learn, tasks, self.rewards)
-            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
+            chosen = fixed.old_tenths / 10, fixed.rung
+            rewards = [share["reward"] for share in shares if (share["old_share"], share.get("rung", 0)) == chosen]
             return fixed, {**provenance(config, tasks, rewards), "shares": shares}
         if config.learn.search != "reinforce":
             search = self.search()
@@ -234,6 +241,8 @@ class TimeLeft:
 def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:
     """Raises if settings or data are invalid, before anything is trained."""
     tasks.check()
+    if config.learn.levels == 3 and len(tasks.ladder) < 2:
+        raise InputError(f"learn.levels: 3 given, but memory.codec has one codec, {tasks.ladder[0]}; expected several")
     full = (tasks.task(TaskKey(number, "full")) for number in range(config.learn.pool))
     if config.learn.crossval_fixed and not fixed_paths(list(full)):
         raise InputError("budget: it leaves no fixed share feasible in any phase of any task; expected a larger one")

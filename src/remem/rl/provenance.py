@@ -40,11 +40,11 @@ def started(config: LearnConfig, tasks: "PseudoTasks", *, done: int) -> Learning
 def policy_name(learn: LearnSettings) -> str:
     """Returns the name of a policy of this kind (protocol 3)."""
     if learn.crossval_fixed:
-        return "crossval-fixed"
+        return "crossval-fixed" if learn.levels < 3 else "crossval-fixed-codec"
     kind = learn.source.partition(":")[0]
     if learn.search != "reinforce":
         return f"path-{learn.search}{SUFFIX[kind]}"
-    return ("rmm" if learn.levels == 2 else "rmm-one-level") + SUFFIX[kind]
+    return {1: "rmm-one-level", 2: "rmm", 3: "rmm-codec"}[learn.levels] + SUFFIX[kind]
 
 
 def provenance_settings(config: LearnConfig) -> Json:

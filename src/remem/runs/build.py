@@ -145,6 +145,7 @@ def open_episode(
         streams,
         eval_bank=scenario.eval_bank,
         ladder=prepared.ladder,
+        equal_steps=config.memory.equal_steps,
     )
 
 

@@ -72,8 +72,9 @@ class RunConfig(Settings):
         """Returns all settings without the machine's paths, for result files."""
         tree = self.with_effect()
         del tree["policy_sha256"]  # part of the policy's provenance
-        if tree["memory"]["codec"] == RAW:  # results of the paper's setting stay as they are
-            del tree["memory"]["codec"]
+        for name, value in (("codec", RAW), ("equal_steps", False)):
+            if tree["memory"][name] == value:  # results of the paper's setting stay as they are
+                del tree["memory"][name]
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind
