@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     accuracy,
+    codecs,
     decoding,
     herding,
     pictures,
@@ -24,6 +25,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "herding": herding.rows,
     "pictures": pictures.rows,
     "decoding": decoding.rows,
+    "codecs": codecs.rows,
     "step": step.rows,
     "phases": plain_phase.rows,
     "runs": whole_runs.rows,

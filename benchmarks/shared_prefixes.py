@@ -9,6 +9,7 @@ from remem.data.arrays import from_arrays
 from remem.data.pseudo import pseudo_scenario
 from remem.data.settings import ScenarioSettings
 from remem.memory.budget import Budget
+from remem.policies.network import PolicyNetwork
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.rl.paths import ActionPath, Node, Task, TaskKey, sample_path
 from remem.rl.prefix_tree import RewardCache
@@ -77,7 +78,7 @@ def count(tasks: Sequence[Task], *, levels: int, learning: bool) -> Count:
 
 def sample_runs(
     tasks: Sequence[Task],
-    policy: TwoLevelPolicy,
+    policy: PolicyNetwork,
     rewards: RewardCache,
     epoch: int,
     settings: LearnSettings,

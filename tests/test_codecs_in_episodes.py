@@ -13,6 +13,9 @@ from remem.data.datasets import load_dataset
 from remem.data.settings import DataSettings
 from remem.errors import BudgetError, InputError
 from remem.memory.store import Memory
+from remem.methods.events import EpochEnded
+from remem.runs.build import open_episode
+from remem.runs.devices import open_fabric
 from remem.runs.prepared import Prepared
 from remem.runs.results import PhaseRecord
 from remem.storage.tensorfile import Snapshot
@@ -124,7 +127,7 @@ def test_a_damaged_snapshot_is_refused() -> None:
     play(episode, prepared)
     snapshot = episode.snapshot()
     damaged = Snapshot(snapshot.facts, {**snapshot.tensors, "codes/data": snapshot.tensors["codes/data"][:-1]})
-    with pytest.raises(InputError, match="codes of ycc420-5 that do not fit"):
+    with pytest.raises(InputError, match="ycc420-5: codes that do not fit"):
         opened(prepared).restore(damaged)
 
 
@@ -196,3 +199,19 @@ def test_the_check_of_the_store_needs_no_allocation() -> None:
     assert (memory.total_bytes, memory.sizes(np.array([1])).tolist()) == (35, [5])
     with pytest.raises(BudgetError, match="the budget of 40 bytes cannot be lifted"):
         memory.open(5)
+
+
+def test_equal_steps_trains_as_long_as_raw_samples_of_the_same_bytes() -> None:
+    """A quarter of the bytes per sample: four times the samples, and a quarter of the epochs."""
+    seen: dict[str, list[int]] = {}
+    for codec, equal in (("raw", True), ("ycc420-4", True), ("ycc420-4", False)):
+        memory = {"memory": {"budget": "4608B", "codec": codec, "exemplars": 6, "equal_steps": equal}}
+        long = {"train": {"epochs": 8, "batch_size": 4}, "finetune": {"epochs": 4}, "policy": "fixed-0.5"}
+        prepared = ready(pictures(per_class=40), memory, long)
+        events: list[Any] = []
+        episode = open_episode(prepared, open_fabric(prepared.config.train), events.append)
+        play(episode, prepared, stop=2)
+        last = [event for event in events if isinstance(event, EpochEnded) and event.phase == 1]
+        epochs = [sum(event.stage == stage for event in last) for stage in ("main", "balanced")]
+        seen[f"{codec} {equal}"] = [episode.samples_peak, *epochs]
+    assert seen == {"raw True": [24, 8, 4], "ycc420-4 True": [96, 2, 1], "ycc420-4 False": [96, 8, 4]}

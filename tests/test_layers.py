@@ -11,7 +11,7 @@ import remem
 SOURCE = Path(remem.__file__).parent
 
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
-FOUNDATION |= {"interrupts", "user_paths"}
+FOUNDATION |= {"fences", "interrupts", "user_paths"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
 STORED = FOUNDATION | {"storage", "codecs"}
 LEARNING = STORED | SIBLINGS | {"methods"}
@@ -54,8 +54,15 @@ HOMES = {  # the only places, packages or files, that may import these
 LAYERS = {  # inside a package a module imports only modules of the lines before its own
     "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
+    "codecs": ("codec table", "packing raw webp", "ycc", "reduced"),
     "memory": ("budget store", "allocation", "allocator"),
-    "policies": ("policy static proportional fixed path rmm agent", "auto coded learned", "files", "table"),
+    "policies": (
+        "policy static proportional fixed path rmm network agent",
+        "auto coded rmm_codec",
+        "learned",
+        "files",
+        "table",
+    ),
     "runs": (
         "events heap devices renamed trees cost timing versions",  # settings as trees, devices
         "presets migrations results",  # files
@@ -68,7 +75,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     ),
     "rl": (
         "settings events",
-        "config paths reinforce",
+        "config feature_bank paths reinforce",
         "provenance snapshot_cache pooled_training",
         "batched batched.heads",
         "batched.training",

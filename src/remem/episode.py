@@ -1,7 +1,7 @@
 """One class-incremental episode: observe, allocate, load, train, evaluate. Nothing else adds or removes samples."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,7 +14,6 @@ from torch import Tensor
 from remem.action import Action, State
 from remem.codecs.table import CODECS, RAW
 from remem.data.bank import Bank
-from remem.data.stored_codes import code_arrays, codes_from
 from remem.errors import DamagedFileError, InputError
 from remem.evaluation import metrics
 from remem.memory.allocator import Allocator, fit_bytes
@@ -26,7 +25,7 @@ from remem.methods.method import Measures
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.storage.tensorfile import Snapshot
-from remem.types import EMPTY, Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values
+from remem.types import Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values, joined
 
 KEPT_BYTES = 2**28  # larger features and logits are not kept from phase to phase but computed again
 
@@ -76,6 +75,7 @@ class Episode:
         *,
         eval_bank: Bank | None = None,
         ladder: tuple[str, ...] = (RAW,),
+        equal_steps: bool = False,
     ) -> None:
         self._bank = bank
         self._eval_bank = bank if eval_bank is None else eval_bank
@@ -84,6 +84,7 @@ class Episode:
         self._streams = streams
         self._ladder = ladder  # codecs, from exact to coarse
         self._codec = RAW  # of all held samples
+        self._equal_steps = equal_steps
         self._counts_bytes = budget.bytes is not None or ladder != (RAW,)
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
@@ -144,7 +145,7 @@ class Episode:
             allocation, refined = self._keep_exemplars(phase, allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
         with clock("train"):
-            self._learner.fit(phase, self._memory.samples(), self._held)  # line 18
+            self._learner.fit(phase, self._memory.samples(), self._held, epochs=self._epochs())  # line 18
         self._phases.append(phase.classes)
         self._evaluated.append(phase.eval_samples)
         self._allocator.add_phase(len(phase.classes))
@@ -180,13 +181,12 @@ class Episode:
         }
         if self._counts_bytes:
             facts |= {"codec": self._codec, "rung": self._allocator.rung}
-        seen = _joined(self._evaluated)
+        seen = joined(self._evaluated)
         tensors = {f"network/{name}": value for name, value in self._learner.state().items()}
         tensors |= {f"memory/{name}": torch.from_numpy(value) for name, value in self._memory.state().items()}
         tensors |= {"evaluated/rows": torch.from_numpy(seen.rows), "evaluated/labels": torch.from_numpy(seen.labels)}
         if self._codec != RAW:
-            codes, rows = self._bank.codes().get(self._codec, {}), self._memory.samples().rows
-            arrays = code_arrays(codes, rows, self._codec, self._bank.shape)
+            arrays = self._bank.code_state(self._memory.samples().rows, self._codec)
             tensors |= {f"codes/{name}": torch.from_numpy(value) for name, value in arrays.items()}
         if owned:
             tensors["owned/rows"] = torch.tensor(list(owned))
@@ -216,14 +216,12 @@ class Episode:
     def _restore_memory(self, codec: str, parts: Mapping[str, Mapping[str, Tensor]]) -> Memory:
         """Restores the held rows, and their codes if they have any."""
         state = {name: value.numpy() for name, value in parts["memory"].items()}
-        rows, codes = state["rows"], {}
-        if codec != RAW:
-            arrays = {name: value.numpy() for name, value in parts["codes"].items()}
-            try:
-                codes = {codec: codes_from(arrays, rows, codec, self._bank.shape)}
-            except (KeyError, ValueError) as error:
-                raise DamagedFileError(f"snapshot: {error}") from error
-        self._bank.restore_codes(codes)
+        arrays = {name: value.numpy() for name, value in parts.get("codes", {}).items()}
+        rows = state["rows"]
+        try:
+            self._bank.restore_codes(arrays, rows, codec)
+        except (KeyError, ValueError) as error:
+            raise DamagedFileError(f"snapshot: {codec}: {error}") from error
         self._codec = codec
         return Memory.from_state(state, self._bank.measure(rows, codec) if self._counts_bytes else None)
 
@@ -255,7 +253,7 @@ class Episode:
         self, phase: Phase, action: Action | None, latest: Described | None, clock: Clock
     ) -> Allocation | None:
         """Computes the quotas of a phase; None if nothing is limited (phase 0, and methods that keep all data)."""
-        replay = self._learner.method.replay
+        replay = self._learner.replay
         if phase.index == 0 or replay == "all":
             return None
         state = self.observe(phase)
@@ -340,13 +338,19 @@ class Episode:
             self._memory.load(label, rows, self._bank.keep(rows, self._codec) if self._counts_bytes else None)
             self._bank.drop(drawn[quota:])
 
+    def _epochs(self) -> float:
+        """The share of epochs that has as many steps as all of them over the raw samples of the same bytes."""
+        if not self._equal_steps or self._budget.bytes is None or self._memory.bound is None:
+            return 1.0
+        return min(1.0, self._budget.bytes / self._bank.stored_bytes / self._memory.total)
+
     def _drawn(self, phase: Phase, label: int) -> IntArray:
         """The training rows of a new class in the order in which they are loaded."""
         rows = phase.train[label]
         return rows[self._streams.numpy(phase.index, f"load/{label}").permutation(len(rows))]
 
     def _predict(self) -> Predictions:
-        seen = _joined(self._evaluated)
+        seen = joined(self._evaluated)
         if not len(seen):
             raise ValueError("no phase so far has samples to evaluate on")
         described, means = self._learner.describe(self._eval_bank, seen), self.class_means()
@@ -391,10 +395,5 @@ def keeps(samples: int, columns: int) -> bool:
     return 4 * samples * columns <= KEPT_BYTES
 
 
-def _joined(parts: Iterable[Samples]) -> Samples:
-    rows, labels = zip(*((part.rows, part.labels) for part in (EMPTY, *parts)), strict=True)
-    return Samples(np.concatenate(rows), np.concatenate(labels))
-
-
 def _samples(rows: Mapping[int, IntArray]) -> Samples:
-    return _joined(Samples(part, np.full(len(part), label)) for label, part in rows.items())
+    return joined(Samples(part, np.full(len(part), label)) for label, part in rows.items())

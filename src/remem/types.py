@@ -1,6 +1,6 @@
 """The values that packages hand to each other: frozen dataclasses with plain arithmetic only, no torch."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,6 +44,12 @@ class Samples:
 
 
 EMPTY = Samples(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def joined(parts: Iterable[Samples]) -> Samples:
+    """All parts, one after another."""
+    rows, labels = zip(*((part.rows, part.labels) for part in (EMPTY, *parts)), strict=True)
+    return Samples(np.concatenate(rows), np.concatenate(labels))
 
 
 @dataclass(frozen=True)

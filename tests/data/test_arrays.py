@@ -1,12 +1,14 @@
 """Data sets from arrays and .npz files: what is converted, what is refused."""
 
+import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from remem.data.arrays import as_values, from_arrays
+from remem.data.arrays import as_values, from_arrays, read_npz
 from remem.data.datasets import check_dataset, load_dataset
 from remem.data.settings import DataSettings
 from remem.data.source import ArraySource
@@ -136,3 +138,34 @@ def test_npz_of_the_wrong_kind(tmp_path: Path) -> None:
     objects = np.array([object()] * 4)
     with pytest.raises(DamagedFileError, match="objects"):
         load_dataset(save(tmp_path / "objects.npz", x_train=IMAGES, y_train=objects, x_test=IMAGES, y_test=LABELS))
+
+
+def npz_with(path: Path, **headers: tuple[int, ...]) -> Path:
+    """Members whose headers promise arrays of zeros of these shapes; what follows is whole, and compresses well."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, shape in headers.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+                for _ in range(math.prod(shape[:1])):
+                    member.write(bytes(math.prod(shape[1:])))
+    return path
+
+
+def test_arrays_that_unpack_to_much_more_are_refused_unread(tmp_path: Path) -> None:
+    path = npz_with(tmp_path / "bomb.npz", x_train=(400, 1000, 1000))
+    assert path.stat().st_size < 1e6
+    with pytest.raises(InputError, match=r"arrays take 0.4 GB, \d+ times the file; .*data.max_gigabytes"):
+        read_npz(path, ("x_train",), max_gigabytes=0.1)
+    assert read_npz(path, ("other",), max_gigabytes=0.1) == {}
+    small = npz_with(tmp_path / "small.npz", x_train=(4, 10))
+    assert read_npz(small, ("x_train",), max_gigabytes=1e-9)["x_train"].shape == (4, 10)  # ten times the file is fine
+
+
+def test_a_header_that_promises_more_than_there_is_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "short.npz", "w") as archive, archive.open("x_train.npy", "w") as member:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+        np.lib.format.write_array_header_1_0(member, header)
+        member.write(bytes(80))
+    with pytest.raises(DamagedFileError, match="for an array of 8000000000000"):
+        read_npz(tmp_path / "short.npz", ("x_train",))

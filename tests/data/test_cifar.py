@@ -1,8 +1,10 @@
 """CIFAR-100 from python and binary files; malicious and damaged files raise and execute nothing."""
 
-import hashlib
 import os
 import pickle
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,12 +195,12 @@ def test_missing_files_say_where_and_how(tmp_path: Path) -> None:
 
 def test_check_compares_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = write_python(tmp_path)
-    assert [problem.split(": ")[1][:3] for problem in check_dataset(settings)] == ["MD5"] * 3
-    sums = {
-        name: hashlib.md5((tmp_path / "cifar-100-python" / name).read_bytes()).hexdigest()
-        for name in ("train", "test", "meta")
-    }
-    monkeypatch.setattr(cifar, "MD5", sums)
+    assert check_dataset(settings) == [
+        f"{tmp_path / 'cifar-100-python'}: the {name} images or labels are not the official ones of CIFAR-100"
+        for name in ("train", "test")
+    ]
+    data = load_dataset(settings)
+    monkeypatch.setattr(cifar, "CONTENT", {"train": data.train.fingerprint, "test": data.test.fingerprint})
     assert check_dataset(settings) == []
     (tmp_path / "cifar-100-python" / "test").unlink()
     assert "cifar-100-python/test" in " ".join(check_dataset(settings))
@@ -217,3 +219,54 @@ def test_the_real_files() -> None:
     assert data.preprocessing.mean is not None
     # LUCIR's means are of these pixels, printed with four digits.
     assert np.allclose(pixels.mean(axis=(0, 1, 2)) / 255, data.preprocessing.mean, atol=2e-4)
+
+
+def memory_of(action: Callable[[], object]) -> int:
+    """The most memory that Python and numpy had allocated at once."""
+    tracemalloc.start()
+    try:
+        with suppress(DamagedFileError):
+            action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x80\x02Nr\xff\xff\xff\x0f.", "place 268435455 of the memo"),  # nine bytes that took 4.1 GB
+        (b"\x80\x02" + b")" + b"\x85" * 1_000_000 + b".", "more than 500 lists, tuples"),  # ended the process
+        (b"\x80\x02}" + b")" + b"\x85" * 3000 + b"Ns.", "more than 500 lists, tuples"),  # a key nested 3,000 deep
+        (b"\x80\x04]" * 3000 + b".", "more than 500 lists, tuples"),
+        (b"\x80\x02\x8b\x00\x10\x00\x00" + b"\x7f" * 4096 + b".", "a number of more than 400 bytes"),
+        (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\x00\x00N.", "frame"),
+        (b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\x00\x00N.", "not a CIFAR-100 file"),  # a string of 2^56 bytes
+    ],
+)
+def test_pickles_are_counted_before_they_are_built(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "train"
+    path.write_bytes(content)
+    with pytest.raises(DamagedFileError, match=message) as caught:
+        read_pickle(path)
+    assert "\n" not in str(caught.value)
+    assert memory_of(lambda: read_pickle(path)) < 20e6
+
+
+def test_labels_of_many_digits_are_one_line(tmp_path: Path) -> None:
+    settings = write_python(tmp_path, fine_labels=[10**30] * 5)
+    with pytest.raises(DamagedFileError, match="labels of many digits; expected 0 to 99"):
+        load_dataset(settings)
+
+
+def test_a_file_of_other_content_is_said_and_another_packing_is_not(tmp_path: Path, monkeypatch: Any) -> None:
+    settings = write_python(tmp_path)
+    data = load_dataset(settings)
+    assert len(data.notes) == 2
+    monkeypatch.setattr(cifar, "CONTENT", {"train": data.train.fingerprint, "test": data.test.fingerprint})
+    for protocol in (3, 4):  # other bytes of the same content
+        for name in ("train", "test"):
+            path = tmp_path / "cifar-100-python" / name
+            pixels, labels = split(name)
+            path.write_bytes(pickle.dumps({b"data": pixels, b"fine_labels": labels}, protocol=protocol))
+        assert load_dataset(settings).notes == ()

@@ -74,9 +74,9 @@ def test_large_files_are_decoded_by_threads_tiny_ones_are_not(
 ) -> None:
     names = set[str]()
 
-    def noted(path: Path, size: int) -> np.ndarray:
+    def noted(path: Path, size: int, **limits: int) -> np.ndarray:
         names.add(threading.current_thread().name)
-        return decode(path, size)
+        return decode(path, size, max_pixels=limits["max_pixels"])
 
     monkeypatch.setattr(module, "TINY_BYTES", limit)
     monkeypatch.setattr(module, "decode", noted)

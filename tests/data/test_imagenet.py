@@ -101,7 +101,7 @@ def test_mini_imagenet(tmp_path: Path) -> None:
 @pytest.mark.realdata
 @pytest.mark.skipif("REMEM_DATA" not in os.environ, reason="REMEM_DATA is not set")
 def test_the_real_mini_imagenet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "check_headers", lambda files, remember: 48)  # 60,000 files take too long for a test
+    monkeypatch.setattr(folder, "check_headers", lambda files, **_: 48)  # 60,000 files take too long for a test
     data = load_dataset(DataSettings(name="mini-imagenet", cache=False))
     assert np.bincount(data.train.labels).tolist() == [500] * 100
     assert np.bincount(data.test.labels).tolist() == [100] * 100

@@ -120,3 +120,15 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         decode(bitmap, 8)
     with pytest.raises(DamagedFileError, match=r"absent\.png"):
         decode(tmp_path / "absent.png", 8)
+
+
+def test_images_with_too_many_pixels_are_refused_by_their_headers(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    Image.new("L", (300, 200)).save(path)
+    for read in (lambda: decode(path, 4, max_pixels=59_999), lambda: short_side(path, 59_999)):
+        with pytest.raises(DamagedFileError, match=r"300 x 200 pixels; expected at most data\.max_pixels=59999"):
+            read()
+    assert short_side(path, 60_000) == 200
+    Image.new("1", (20_000, 10_000)).save(path)  # 25 kB, decoded 800 MB
+    with pytest.raises(DamagedFileError, match=r"20000 x 10000|decompression bomb"):
+        decode(path, 4)

@@ -262,7 +262,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty name": (facts_with(name=""), "policy.json: 'name': String should have at least 1 character"),
     "long name": (facts_with(name="x" * 101), "policy.json: 'name': String should have at most 100 characters"),
     "no source": (facts_with(source={"kind": "phase0"}), "policy.json: 'source.data': Field required"),
-    "other kind": (facts_with(kind="three-level"), "policy.json: 'kind': Input should be 'two-level'"),
+    "other kind": (facts_with(kind="four-level"), "policy.json: 'kind': Input should be 'two-level'"),
     "levels": (facts_with(levels=3), "policy.json: 'levels': Input should be 1 or 2"),
     "too wide": (facts_with(hidden=10**12), "policy.json: 'hidden': Input should be less than or equal to 4096"),
     "no units": (facts_with(hidden=0), "policy.json: 'hidden': Input should be greater than or equal to 1"),
@@ -358,7 +358,7 @@ def test_the_untrained_policy_takes_half_and_never_changes_it() -> None:
     assert policy.provenance()["source"] is None
 
 
-@pytest.mark.parametrize(("name", "levels"), [("rmm", 2), ("rmm-one-level", 1)])
+@pytest.mark.parametrize(("name", "levels"), [("rmm", 2), ("rmm-one-level", 1), ("rmm-codec", 3)])
 def test_learned_policies_ship(name: str, levels: int) -> None:
     policy = POLICIES[name].build()
     assert isinstance(policy, Learned)

@@ -127,7 +127,10 @@ def test_loss_entropy_and_gradient_norm_are_those_of_the_rewards_on_file(learnin
     """Paths are sampled again, rewards are looked up in `rewards.jsonl`, everything else is plain arithmetic."""
     config = learn_config(npz)
     tasks = PseudoTasks(config, MemorySnapshotCache(0))
-    rewards, entries = RewardLog(learning.out, identity(config, tasks)).read(), read_log(learning.out / "log.jsonl")
+    rewards, entries = (
+        RewardLog(learning.out, identity(config, tasks.dataset.train.fingerprint)).read(),
+        read_log(learning.out / "log.jsonl"),
+    )
     policy = TwoLevelPolicy(PolicySettings(hidden=config.learn.hidden), seed=config.target.seed)
     reinforce = Reinforce(policy, config.learn)
     for epoch, entry in enumerate(entries):

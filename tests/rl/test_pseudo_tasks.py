@@ -85,7 +85,8 @@ def test_memory_is_scaled_by_training_samples_by_hand(data_name: str, backwards:
     assert (budget.amount, budget.exemplars) == (41, 16)  # 40.5 and 16.2: halves go up
     tasks = make_tasks(data_name, backwards, {"memory": {"budget": "bytes:1kB", "exemplars": 1}})
     budget = tasks.task(TaskKey(0, "full")).budget
-    assert (budget.amount, budget.exemplars) == (22, 1)  # 1000 // (6 x 4) = 41; 22.14; at least 1
+    assert (budget.kind, budget.amount, budget.exemplars) == ("bytes", 540, 1)
+    assert budget.total(3, 0) == 22  # 540 // (6 x 4)
     tasks = make_tasks(data_name, backwards, {"memory": {"budget": "growing:4", "exemplars": None}})
     budget = tasks.task(TaskKey(0, "full")).budget
     assert (budget.kind, budget.amount) == ("growing", 4)

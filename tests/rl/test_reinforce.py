@@ -10,6 +10,7 @@ import torch
 from factories import same_tensors
 from plain_policy import plain_entropy, plain_log_prob
 from remem.action import State
+from remem.policies.network import PolicyNetwork
 from remem.policies.rmm import SHARES, Choice, PolicySettings, TwoLevelPolicy
 from remem.rl.reinforce import MovingAverage, Reinforce, Run, leave_one_out, objective
 from remem.rl.settings import ReinforceSettings
@@ -111,7 +112,7 @@ def test_leave_one_out_compares_within_a_task() -> None:
     assert leave_one_out(runs) == [4.0, 3.5, 20.0, 1.5, 5.0, 10.0]
 
 
-def sampled(policy: TwoLevelPolicy, rng: np.random.Generator) -> Run:
+def sampled(policy: PolicyNetwork, rng: np.random.Generator) -> Run:
     first, one = policy.choose(state(1, 0), rng)
     second, two = policy.choose(state(2, first.old_tenths), rng)
     total = reward(first.old_tenths, first.level2_tenths, second.old_tenths, second.level2_tenths)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from factories import same_tensors
+from remem.policies.network import PolicyNetwork
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.rl.config import LearnConfig, compose_learning
 from remem.rl.paths import ActionPath, Node, Task, TaskKey, sample_path
@@ -46,7 +47,7 @@ class Setup:
         self.asked.append((key, path))
         return self.fakes.train(Task(key, make_task(key.number).scenario, make_task().budget), path)
 
-    def expected_nodes(self, epoch: int, policy: TwoLevelPolicy) -> list[tuple[int, ActionPath, Any]]:
+    def expected_nodes(self, epoch: int, policy: PolicyNetwork) -> list[tuple[int, ActionPath, Any]]:
         """Task number, path and choices of every run of an epoch; each has a random stream of its own."""
         learn, streams, nodes = self.config.learn, Streams(SEED, "policy"), []
         for place, number in enumerate(learn.tasks_of(epoch)):

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from remem.codecs.table import CODECS
 from remem.errors import InputError
+from remem.policies.coded import split_codec
 from remem.runs.config import compose
 from remem.runs.presets import read_toml, shipped_configs
 from remem.studies.grid import Study, plan_study, read_study_file
@@ -129,9 +131,11 @@ def test_every_policy_that_is_learned_has_its_own_settings() -> None:
     assert asked == {
         "rmm-learned": ("phase0", 2, False, 3),
         "rmm-one-level-learned": ("phase0", 1, False, 3),
+        "rmm-codec-learned": ("phase0", 3, False, 3),
         "rmm-transferred": ("dataset:glyphs", 2, False, 3),
         "rmm-upper-bound": ("target", 2, False, 3),
         "crossval-fixed-pseudo": ("phase0", 2, True, 3),
+        "crossval-fixed-codec-pseudo": ("phase0", 3, True, 3),
         "crossval-fixed": ("target", 2, True, 3),
     }
 
@@ -207,6 +211,29 @@ def test_shipped_studies_are_found_with_and_without_their_folder(tmp_path: Path)
     plain.write_text("seed = 1\n")
     with pytest.raises(InputError, match=r"no section \[study\]"):
         read_study_file(plain)
+
+
+def test_studies_of_codecs_compare_equal_bytes() -> None:
+    """Every pair of studies has the same runs, by equal epochs and by equal steps; policies name codecs that fit."""
+    names = [name for name in shipped_configs() if name.startswith("studies/codecs-")]
+    pairs = [(name, f"{name}-steps") for name in names if not name.endswith("-steps")]
+    assert len(pairs) == 5
+    for by_epochs, by_steps in pairs:
+        first, second = (plan_study(read_study_file(Path(name))) for name in (by_epochs, by_steps))
+        assert [run.name for run in first.runs] == [run.name for run in second.runs]
+        assert {run.config.memory.equal_steps for run in first.runs} == {False}
+        assert {run.config.memory.equal_steps for run in second.runs} == {True}
+        assert len({run.config.memory.budget for run in (*first.runs, *second.runs)}) == 1
+        side = first.runs[0].config.data.image_size
+        assert side is not None
+        raw = [run for run in first.runs if run.policy == "fixed-0.7"]
+        samples = 3000 if "scratch" in by_epochs else 7000
+        assert raw[0].config.memory.budget == f"{samples * 3 * side**2}B"
+        codecs = {split_codec(run.policy)[1] for run in first.runs} - {None}
+        for codec in codecs:
+            assert CODECS[str(codec)].misfit((side, side, 3)) is None
+        learned = {learning.learn.levels for learning in first.learnings.values()}
+        assert learned == {2, 3}
 
 
 def test_the_study_of_glyphs_has_the_settings_of_the_demo() -> None:

@@ -149,7 +149,7 @@ def _plan(learned: "LearnSettings") -> str:
     if learned.crossval_fixed:
         return f"compares every fixed share on {learned.pool} tasks and keeps the best"
     tasks = f"from a pool of {learned.pool}" if learned.pool else "new ones in every epoch"
-    levels = "two levels" if learned.levels == 2 else "one level"
+    levels = {1: "one level", 2: "two levels", 3: "three levels"}[learned.levels]
     if learned.search == "exhaustive":
         return f"{levels}, all paths on each of {learned.pool} tasks"
     if learned.search != "reinforce":

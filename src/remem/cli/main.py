@@ -34,6 +34,7 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
     ),
     "study": ("remem.cli.study:study", "Run a grid: methods x policies x phases x seeds, and any other setting."),
     "resume": ("remem.cli.resume:resume", "Continue an interrupted run, policy learning or study."),
+    "check": ("remem.cli.check:check", "Verify every file of a folder and say what to do."),
     "predict": (
         "remem.cli.predict:predict",
         "Name the classes of new images or vectors, with the model of a finished run.",

@@ -56,7 +56,7 @@ def plan(
     console = Console()
     if not quiet:
         say(console, *describe(prepared), "")
-    say(console, phase_table(planned, seconds).text(), "", class_table(planned).text(), "")
+    say(console, phase_table(planned, seconds, prepared.ladder).text(), "", class_table(planned).text(), "")
     whole = trial.range(sum(seconds), machine, needed)
     time = f"time     {span(whole.low, whole.high)} on {prepared.config.train.device}, estimated from a few batches"
     say(console, time, *busy_lines(machine, needed, trial.stretch), *_notes(prepared, planned, bytes_))
@@ -69,10 +69,14 @@ def _tree(
 
     from remem.runs.dry_run import plan_entry, stored_as
 
+    ladder = prepared.ladder
     return {
         "config": prepared.config.public(),
         "oracle": prepared.policy.oracle or prepared.method.replay == "all",
-        "phases": [{**plan_entry(p), **_seconds([time])} for p, time in zip(planned.phases, times, strict=True)],
+        "phases": [
+            {**plan_entry(p), **_seconds([time]), **({"codec": ladder[p.rung]} if len(ladder) > 1 else {})}
+            for p, time in zip(planned.phases, times, strict=True)
+        ],
         **_seconds(times),
         "bytes": {**asdict(bytes_), "peak": bytes_.peak},
         **({"stored_as": [asdict(entry) for entry in stored]} if (stored := stored_as(prepared)) else {}),
@@ -87,8 +91,8 @@ def _seconds(times: "Sequence[tuple[float, Range]]") -> dict[str, float]:
     }
 
 
-def phase_table(planned: "Plan", seconds: Sequence[float]) -> "Table":
-    """One row per phase; `-` where nothing is limited or decided."""
+def phase_table(planned: "Plan", seconds: Sequence[float], ladder: Sequence[str] = ()) -> "Table":
+    """One row per phase; `-` where nothing is limited or decided. Codecs are shown if there are several."""
     from remem.report.groups import NOTHING
     from remem.report.tables import Table
 
@@ -97,9 +101,11 @@ def phase_table(planned: "Plan", seconds: Sequence[float]) -> "Table":
         budget = NOTHING if phase.budget is None else str(phase.budget)
         share = NOTHING if phase.decision is None else f"{phase.decision.old_share:.2f}"
         counts = (phase.phase, phase.classes_seen, phase.arriving)
-        rows.append((*map(str, counts), budget, share, str(phase.held_old), str(phase.held_new), _about(time)))
+        codec = [NOTHING if phase.budget is None else ladder[phase.rung]] if len(ladder) > 1 else []
+        held = str(phase.held_old), str(phase.held_new)
+        rows.append((*map(str, counts), budget, share, *held, _about(time), *codec))
     header = ("phase", "classes", "arriving", "budget", "old share", "held old", "held new", "about")
-    return Table(header, tuple(rows))
+    return Table((*header, "codec") if len(ladder) > 1 else header, tuple(rows))
 
 
 def class_table(planned: "Plan") -> "Table":

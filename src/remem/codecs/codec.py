@@ -1,7 +1,7 @@
 """What a codec is: samples to bytes and back, and what the bytes cost."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from remem.types import IntArray, Values
 
 LENGTH_BYTES = 4  # billed for each code of variable size: where it ends must be stored, too
 Codes = NDArray[np.uint8]  # (n, size)
+Arrays = Mapping[str, NDArray[Any]]  # codes of many rows, as they are written to a file
 Shape = tuple[int, ...]  # of one sample: (h, w, c) or (d,)
 
 
@@ -77,3 +78,23 @@ def as_bytes(values: NDArray[Any]) -> Codes:
     flat = np.ascontiguousarray(values).reshape(len(values), -1)
     width: int = flat.shape[1] * flat.itemsize
     return flat.view(np.uint8).reshape(len(values), width)
+
+
+def code_arrays(codes: Mapping[int, bytes], rows: IntArray, codec: Codec, shape: Shape) -> dict[str, NDArray[Any]]:
+    """The codes of these rows, in their order, and their lengths where they differ."""
+    found = [codes[row] for row in rows.tolist()]
+    arrays: dict[str, NDArray[Any]] = {"data": np.frombuffer(bytearray(b"".join(found)), np.uint8)}
+    if codec.size(shape) is None:
+        arrays["lengths"] = np.array([len(code) for code in found], np.int32)
+    return arrays
+
+
+def codes_from(arrays: Arrays, rows: IntArray, codec: Codec, shape: Shape) -> dict[int, bytes]:
+    """The inverse of `code_arrays`. Raises ValueError or KeyError if the arrays do not fit the rows."""
+    size = codec.size(shape)
+    lengths = arrays["lengths"].astype(np.int64) if size is None else np.full(len(rows), size, np.int64)
+    ends, data = np.cumsum(lengths), arrays["data"].tobytes()
+    if len(lengths) != len(rows) or (lengths < 0).any() or (int(ends[-1]) if len(ends) else 0) != len(data):
+        raise ValueError(f"codes that do not fit {len(rows)} rows")
+    bounds = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+    return {row: data[start:end] for row, (start, end) in zip(rows.tolist(), bounds, strict=True)}

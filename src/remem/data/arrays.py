@@ -1,17 +1,18 @@
 """Data sets from arrays of images or vectors: `from_arrays` in Python, `npz:PATH` for files."""
 
+import math
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remem.data.images import resize
 from remem.data.preprocessing import Preprocessing
-from remem.data.settings import DataSettings
+from remem.data.settings import MAX_GIGABYTES, DataSettings
 from remem.data.source import ArraySource, Dataset, DatasetEntry
 from remem.errors import DamagedFileError, InputError
 from remem.types import Values
@@ -110,7 +111,7 @@ def _path(settings: DataSettings) -> Path:
 def load_npz(settings: DataSettings) -> Dataset:
     """Loads `npz:PATH`, which holds arrays x_train, y_train, x_test, y_test and optionally class_names."""
     path = _path(settings)
-    arrays = read_npz(path, (*NEEDED, "class_names"))
+    arrays = read_npz(path, (*NEEDED, "class_names"), settings.max_gigabytes)
     absent = [key for key in NEEDED if key not in arrays]
     if absent:
         raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {', '.join(arrays)}")
@@ -124,20 +125,47 @@ def load_npz(settings: DataSettings) -> Dataset:
     )
 
 
-def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Those of the named arrays that the file contains; pickled objects are refused."""
+def read_npz(path: Path, keys: Sequence[str], max_gigabytes: float = MAX_GIGABYTES) -> dict[str, NDArray[Any]]:
+    """Those of the named arrays that the file contains; pickled objects are refused.
+
+    Together they may take `max_gigabytes`, or ten times as much as the file does.
+    """
     try:
         with path.open("rb") as file:
+            limit = max(max_gigabytes * 1e9, 10 * path.stat().st_size)
+            if zipfile.is_zipfile(file):
+                _check_sizes(file, path, keys, limit)
+            file.seek(0)
             content = np.load(file, allow_pickle=False)
             if not isinstance(content, np.lib.npyio.NpzFile):
                 raise DamagedFileError(f"{path}: not an .npz archive; expected one with arrays such as {keys[0]}")
             return {key: content[key] for key in keys if key in content}
-    except DamagedFileError:
+    except InputError:
         raise
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such file; expected an .npz archive") from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise DamagedFileError(f"{path}: not a whole .npz archive ({error})") from error
+
+
+def _check_sizes(file: BinaryIO, path: Path, keys: Sequence[str], limit: float) -> None:
+    """Raises before anything is unpacked if the arrays would be larger than the limit, or than what is packed."""
+    total = 0
+    with zipfile.ZipFile(file) as archive:
+        for name in set(archive.namelist()) & {f"{key}.npy" for key in keys}:
+            with archive.open(name) as member:
+                version = np.lib.format.read_magic(member)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(member)
+            size = math.prod(shape) * dtype.itemsize
+            if size > archive.getinfo(name).file_size:
+                raise ValueError(f"{name} has {archive.getinfo(name).file_size} bytes for an array of {size}")
+            total += size
+    if total > limit:
+        raise InputError(
+            f"{path}: its arrays take {total / 1e9:.1f} GB, {total / max(1, path.stat().st_size):.0f} times the file; "
+            "expected less, or data.max_gigabytes=... if that is right"
+        )
 
 
 def check_npz(settings: DataSettings) -> list[str]:

@@ -4,10 +4,12 @@ Rows that are held can be stored by a codec. From then on the bank has only thei
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from remem.codecs.codec import Codec, bill
+from remem.codecs.codec import Arrays, Codec, bill, code_arrays, codes_from
 from remem.codecs.table import CODECS, RAW
 from remem.data.source import ArraySource, FileSource, Source
 from remem.errors import NotHeldError
@@ -171,13 +173,15 @@ class Bank:
         """The codes by codec and row."""
         return {name: dict(codes) for name, codes in self._codes.items() if codes}
 
-    def restore_codes(self, codes: Mapping[str, Mapping[int, bytes]]) -> None:
-        """Replaces all codes."""
-        for name, own in codes.items():
-            size = CODECS[name].size(self.shape)
-            if size is not None and any(len(code) != size for code in own.values()):
-                raise ValueError(f"codes of {name} that do not fit samples of shape {self.shape}")
-        self._codes = {name: dict(own) for name, own in codes.items() if own}
+    def code_state(self, rows: IntArray, codec: str) -> dict[str, NDArray[Any]]:
+        """The codes of these rows, which are all that have any, as arrays."""
+        return code_arrays(self._codes.get(codec, {}), rows, CODECS[codec], self.shape)
+
+    def restore_codes(self, arrays: Arrays, rows: IntArray, codec: str) -> None:
+        """Replaces all codes by those of `code_state`."""
+        self._codes = {}
+        if codec != RAW:
+            self._codes[codec] = codes_from(arrays, rows, CODECS[codec], self.shape)
 
     def owned(self) -> dict[int, Values]:
         """The owned rows by number; the arrays are shared and read-only."""

@@ -1,14 +1,13 @@
 """`cifar100` from the official python or binary files. The python files are pickles, read by a safe unpickler."""
 
 import hashlib
-import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from remem.data.images import Pixels, resize
+from remem.data.pickles import Inert, read_bytes, unpickle
 from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
 from remem.data.source import ArraySource, Dataset, DatasetEntry, data_root, missing
@@ -22,66 +21,34 @@ ROWS = {"train": 50_000, "test": 10_000}
 CLASSES = 100
 PIXELS = 3 * 32 * 32
 RECORD = 2 + PIXELS  # coarse label, fine label, pixels
-MD5 = {
-    "train": "16019d7e3df5f24257cddd939b257f8d",
-    "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
-    "meta": "7973b15100ade9c7d40fb424638fde48",
+SHA256 = {  # of the official python files
+    "train": "735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b",
+    "test": "4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864",
+    "meta": "a5d4786345c961390f865e93b434dbd5c6904ce880667e0cb888c97d449f28b9",
+}
+CONTENT = {  # of their images and labels, however they are packed
+    "train": "3d3041df9bd70980b536d01664b4ee8ee38ed680cfdfd16723857a5370426b22",
+    "test": "b429424c8bff12b0aa9deb81ba772fd721544ad770feeba0861bd5e20f1a7652",
 }
 # As in LUCIR and AANets; PODNet uses other standard deviations.
 PREPROCESSING = Preprocessing(mean=(0.5071, 0.4866, 0.4409), std=(0.2009, 0.1984, 0.2023), augment="crop", flip=True)
 
 
-class _Inert:
-    """Replaces numpy's array, dtype and reconstructor in a pickle: stores its arguments and executes nothing."""
-
-    def __init__(self, *arguments: object) -> None:
-        self.arguments = arguments
-        self.state: object = None
-
-    def __setstate__(self, state: object) -> None:
-        self.state = state
-
-
-class _Unpickler(pickle.Unpickler):
-    """Builds only strings, numbers, lists, dicts and `_Inert` objects; any other class in the file is refused."""
-
-    ALLOWED = frozenset(
-        {
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy._core.multiarray", "_reconstruct"),
-            ("numpy", "ndarray"),
-            ("numpy", "dtype"),
-        }
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in self.ALLOWED:
-            return _Inert
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-
-
 def read_pickle(path: Path) -> dict[str, object]:
-    """The dictionary in an official python file, with string keys."""
-    try:
-        with path.open("rb") as file:
-            content = _Unpickler(file, encoding="bytes").load()
-    except OSError:
-        raise
-    except Exception as error:  # a damaged pickle can raise anything
-        raise DamagedFileError(f"{path}: not a CIFAR-100 file ({error or type(error).__name__})") from error
-    if not isinstance(content, dict):
-        raise DamagedFileError(f"{path}: not a CIFAR-100 file (it holds no dictionary)")
-    return {_text(key): value for key, value in content.items()}
+    """The dictionary in a python file, with string keys; any but the official files are counted first."""
+    content = read_bytes(path)
+    trusted = hashlib.sha256(content).hexdigest() == SHA256.get(path.name)
+    return {_text(key): value for key, value in unpickle(content, path, trusted=trusted).items()}
 
 
 def _text(value: object) -> str:
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+    return value.decode("latin1") if isinstance(value, bytes) else str(value)[:100]
 
 
 def _bytes_of(array: object, path: Path) -> bytes:
     """The pixels of a pickled (n, 3072) uint8 array in C order; the state is numpy's, version 1."""
     match array:
-        case _Inert(state=(1, (int(), 3072), _Inert(arguments=(b"u1" | "u1", *_)), False | 0, bytes(data))):
+        case Inert(state=(1, (int(), 3072), Inert(arguments=(b"u1" | "u1", *_)), False | 0, bytes(data))):
             return data
     raise DamagedFileError(f"{path}: 'data' is not an array (n, {PIXELS}) of bytes")
 
@@ -92,13 +59,15 @@ def _read_python_split(folder: Path, split: str) -> tuple[Pixels, IntArray]:
     labels = content.get("fine_labels")
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise DamagedFileError(f"{path}: 'fine_labels' is not a list of numbers")
+    if any(abs(label) > 2**31 for label in labels):
+        raise DamagedFileError(f"{path}: labels of many digits; expected 0 to {CLASSES - 1}")
     pixels = np.frombuffer(_bytes_of(content.get("data"), path), dtype=np.uint8)
     return _checked(path, split, pixels, np.array(labels, dtype=np.int64))
 
 
 def _read_binary_split(folder: Path, split: str) -> tuple[Pixels, IntArray]:
     path = folder / f"{split}.bin"
-    content = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    content = np.frombuffer(read_bytes(path), dtype=np.uint8)
     if len(content) % RECORD:
         raise DamagedFileError(f"{path}: {len(content)} bytes; expected whole records of {RECORD}")
     records = content.reshape(-1, RECORD)
@@ -127,9 +96,15 @@ def _binary_names(folder: Path) -> tuple[str, ...]:
     return tuple((folder / "fine_label_names.txt").read_text(encoding="latin1").split())
 
 
-def _source(read: Callable[[Path, str], tuple[Pixels, IntArray]], folder: Path, split: str, size: int) -> ArraySource:
-    images, labels = read(folder, split)
-    return ArraySource(resize(images, size), labels)
+def _source(
+    read: Callable[[Path, str], tuple[Pixels, IntArray]], folder: Path, split: str, size: int
+) -> tuple[ArraySource, tuple[str, ...]]:
+    """A split, and a note if it is not the official one."""
+    whole = ArraySource(*read(folder, split))
+    notes: tuple[str, ...] = ()
+    if whole.fingerprint != CONTENT[split]:
+        notes = (f"{folder}: the {split} images or labels are not the official ones of CIFAR-100",)
+    return (whole if size == 32 else ArraySource(resize(whole.values, size), whole.labels)), notes
 
 
 def load_cifar100(settings: DataSettings) -> Dataset:
@@ -139,28 +114,22 @@ def load_cifar100(settings: DataSettings) -> Dataset:
     folder = root / (BINARY if binary else PYTHON)
     read, names_of = (_read_binary_split, _binary_names) if binary else (_read_python_split, _python_names)
     try:
-        train, test = (_source(read, folder, split, settings.image_size or 32) for split in ("train", "test"))
+        size = settings.image_size or 32
+        (train, train_notes), (test, test_notes) = (_source(read, folder, split, size) for split in ("train", "test"))
         names = names_of(folder)
     except OSError as error:
         raise missing("cifar100", f"readable {folder.name}/{Path(error.filename).name}", root) from error
     if len(names) != CLASSES:
         raise DamagedFileError(f"{folder}: {len(names)} class names; expected {CLASSES}")
-    return Dataset("cifar100", train, test, names, PREPROCESSING)
+    return Dataset("cifar100", train, test, names, PREPROCESSING, (*train_notes, *test_notes))
 
 
 def check_cifar100(settings: DataSettings) -> list[str]:
-    """Compares the MD5 sums of the python files, then loads the data set."""
-    folder = data_root(settings) / PYTHON
-    problems = []
-    for name, expected in MD5.items():
-        path = folder / name
-        if path.is_file() and (found := hashlib.md5(path.read_bytes()).hexdigest()) != expected:
-            problems.append(f"{path}: MD5 {found}; expected {expected}")
+    """Loads the data set and compares images and labels with the official ones, however they are packed."""
     try:
-        load_cifar100(settings)
+        return list(load_cifar100(settings).notes)
     except InputError as error:
-        problems.append(str(error))
-    return problems
+        return [str(error)]
 
 
 ENTRY = DatasetEntry(

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from remem.data.decoded import DecodedSource
 from remem.data.images import decode, short_side
 from remem.data.names import Names
 from remem.data.preprocessing import Preprocessing
-from remem.data.settings import DataSettings
+from remem.data.settings import MAX_PIXELS, DataSettings
 from remem.data.source import Dataset, DatasetEntry, Source, cache_folder
 from remem.errors import DamagedFileError, InputError
 from remem.storage.jsonfile import read_json, write_json
@@ -62,7 +62,8 @@ class Files:
 class FolderSource:
     """Decodes images on every read, with threads if files are large; keeps only names and labels in memory."""
 
-    def __init__(self, files: Files, size: int) -> None:
+    def __init__(self, files: Files, size: int, max_pixels: int = MAX_PIXELS) -> None:
+        self._max_pixels = max_pixels
         self._folder, self._names = files.folder, files.names
         self.labels = files.labels
         self.shape = (size, size, 3)
@@ -81,7 +82,7 @@ class FolderSource:
         return [(self._folder / self._names[row]).read_bytes() for row in rows.tolist()]
 
     def _decoded(self, row: int) -> Values:
-        return decode(self._folder / self._names[row], self.shape[0])
+        return decode(self._folder / self._names[row], self.shape[0], max_pixels=self._max_pixels)
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
@@ -141,7 +142,7 @@ def _digest(name: str) -> bytes:
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
 
 
-def check_headers(files: Files, *, remember: bool) -> int:
+def check_headers(files: Files, *, remember: bool, max_pixels: int = MAX_PIXELS) -> int:
     """The median of the images' shorter sides; raises at the first broken header. `remember` caches the result."""
     memo = cache_folder() / "headers" / f"{_key(files, files.digest)}.json"
     if remember:
@@ -149,7 +150,8 @@ def check_headers(files: Files, *, remember: bool) -> int:
             return int(read_json(memo, "sizes of images", format=MEMO_FORMAT)["short_side"])
         except (DamagedFileError, ValueError, TypeError, KeyError):
             pass
-    sides = np.fromiter(in_threads(short_side, files.paths()), np.int32, len(files.names))
+    side_of = partial(short_side, max_pixels=max_pixels)
+    sides = np.fromiter(in_threads(side_of, files.paths()), np.int32, len(files.names))
     side = int(np.partition(sides, (len(sides) - 1) // 2)[(len(sides) - 1) // 2])  # the lower median
     if remember:
         with suppress(OSError):
@@ -166,7 +168,7 @@ def _key(files: Files, digest: str) -> str:
 
 def open_split(files: Files, size: int, settings: DataSettings) -> tuple[Source, tuple[str, ...]]:
     """The split, cached on disk if enabled and small enough, else decoded on every read; and notes for the user."""
-    source = FolderSource(files, size)
+    source = FolderSource(files, size, settings.max_pixels)
     if not settings.cache:
         return source, ()
     gigabytes = len(files.names) * size * size * 3 / 1e9
@@ -194,7 +196,7 @@ def load_tree(
     if classes is None:
         classes = _matching_classes(name, folder)
     train, test, cut = list_splits(name, folder, settings, classes)
-    sides = [check_headers(files, remember=settings.cache) for files in (train, test)]
+    sides = [check_headers(files, remember=settings.cache, max_pixels=settings.max_pixels) for files in (train, test)]
     side = size or min(sides[0], LARGEST_SIZE)
     train_source, train_notes = open_split(train, side, settings)
     test_source, test_notes = open_split(test, side, settings)
@@ -225,17 +227,17 @@ def check_tree(name: str, folder: Path, settings: DataSettings, classes: Sequenc
         splits = list_splits(name, folder, settings, classes)[:2]
     except InputError as error:
         return [str(error)]
-    problems = []
+    problems, problem_of = [], partial(_problem, max_pixels=settings.max_pixels)
     for files in splits:
         empty = sorted(set(range(len(classes))) - set(files.labels.tolist()))
         problems += [f"{files.folder}: class '{classes[label]}' has no images" for label in empty]
-        problems += [problem for problem in in_threads(_problem, files.paths()) if problem]
+        problems += [problem for problem in in_threads(problem_of, files.paths()) if problem]
     return problems
 
 
-def _problem(path: Path) -> str | None:
+def _problem(path: Path, max_pixels: int) -> str | None:
     try:
-        decode(path, 1)
+        decode(path, 1, max_pixels=max_pixels)
     except DamagedFileError as error:
         return str(error)
     return None

@@ -1,12 +1,16 @@
 """Resizes image arrays and decodes image files to square uint8 images."""
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from remem.data.settings import MAX_PIXELS
 from remem.errors import DamagedFileError
 
 Pixels = NDArray[np.uint8]
@@ -48,13 +52,13 @@ def _resample(image: Pixels, size: int) -> Pixels:
     return np.stack([np.asarray(p.resize((size, size), Image.Resampling.BILINEAR)) for p in planes], axis=2)
 
 
-def decode(path: Path, size: int, content: bytes | None = None) -> Pixels:
+def decode(path: Path, size: int, content: bytes | None = None, *, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decodes a file to (size, size, 3): the shorter side is scaled to `size`, then the centre square is cropped.
 
     `content` has the bytes of the file if they were read already.
     """
     try:
-        with Image.open(path if content is None else io.BytesIO(content), formats=FORMATS) as image:
+        with _opened(path if content is None else io.BytesIO(content), max_pixels) as image:
             rgb = _rgb(image)
             side = min(rgb.size)
             left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
@@ -64,13 +68,25 @@ def decode(path: Path, size: int, content: bytes | None = None) -> Pixels:
         raise _broken(path, error) from error
 
 
-def short_side(path: Path) -> int:
+def short_side(path: Path, max_pixels: int = MAX_PIXELS) -> int:
     """The shorter side, read from the header without decoding the image."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with _opened(path, max_pixels) as image:
             return min(image.size)
     except Exception as error:
         raise _broken(path, error) from error
+
+
+@contextmanager
+def _opened(path: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]:
+    """The image, of which only the header is read yet. Pillow's own limit warns, and refuses only twice as many."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        opened = Image.open(path, formats=FORMATS)
+    with opened as image:
+        if image.width * image.height > max_pixels:
+            raise ValueError(f"{image.width} x {image.height} pixels; expected at most data.max_pixels={max_pixels}")
+        yield image
 
 
 def _broken(path: Path, error: Exception) -> DamagedFileError:

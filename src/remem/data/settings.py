@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from remem.errors import InputError
 from remem.settings import Settings
 
+MAX_GIGABYTES, MAX_PIXELS = 1.0, 50_000_000
+
 
 class DataSettings(Settings):
     """Which data set, where it is stored, and how it is read."""
@@ -27,6 +29,14 @@ class DataSettings(Settings):
     )
     cache_gigabytes: float = Field(
         default=40.0, ge=0, description="Image folders that need more space than this are decoded on every read."
+    )
+    max_gigabytes: float = Field(
+        default=MAX_GIGABYTES,
+        gt=0,
+        description="Arrays of an .npz file may take this much, or ten times the file; else it is refused unread.",
+    )
+    max_pixels: int = Field(
+        default=MAX_PIXELS, ge=1, description="Images with more pixels than this are refused before they are decoded."
     )
     val_share: float = Field(
         default=0.2,

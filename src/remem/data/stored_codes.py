@@ -1,37 +1,14 @@
-"""Codes of rows as arrays, for snapshots, and the mean sizes of the codes of a scenario's samples."""
+"""The mean sizes of a scenario's samples as stored by codecs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from remem.codecs.codec import Shape
 from remem.codecs.table import CODECS
 from remem.data.bank import Bank
-from remem.types import IntArray, Phase
+from remem.types import Phase
 
 MEASURED = 2048  # rows of a phase that are encoded for a mean size
-
-
-def code_arrays(codes: Mapping[int, bytes], rows: IntArray, codec: str, shape: Shape) -> dict[str, NDArray[Any]]:
-    """The codes of these rows in order: exactly the bytes that they are billed for."""
-    found = [codes[row] for row in rows.tolist()]
-    arrays: dict[str, NDArray[Any]] = {"data": np.frombuffer(bytearray(b"".join(found)), np.uint8)}
-    if CODECS[codec].size(shape) is None:
-        arrays["lengths"] = np.array([len(code) for code in found], np.int32)
-    return arrays
-
-
-def codes_from(arrays: Mapping[str, NDArray[Any]], rows: IntArray, codec: str, shape: Shape) -> dict[int, bytes]:
-    """The inverse of `code_arrays`. Raises ValueError if the arrays do not fit the rows."""
-    size = CODECS[codec].size(shape)
-    lengths = arrays["lengths"].astype(np.int64) if size is None else np.full(len(rows), size, np.int64)
-    ends, data = np.cumsum(lengths), arrays["data"].tobytes()
-    if len(lengths) != len(rows) or (lengths < 0).any() or (int(ends[-1]) if len(ends) else 0) != len(data):
-        raise ValueError(f"codes of {codec} that do not fit {len(rows)} rows")
-    bounds = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
-    return {row: data[start:end] for row, (start, end) in zip(rows.tolist(), bounds, strict=True)}
 
 
 def mean_sizes(bank: Bank, phases: Sequence[Phase], codecs: Sequence[str]) -> tuple[tuple[int, ...], ...]:

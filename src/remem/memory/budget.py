@@ -100,6 +100,10 @@ class MemorySettings(Settings):
         default="raw",
         description="How samples are stored (see `remem list codecs`); `ladder` or a list: the policy chooses.",
     )
+    equal_steps: bool = Field(
+        default=False,
+        description="Train as many steps after phase 0 as raw samples of the same bytes, so fewer epochs with a codec.",
+    )
     exemplars: int | None = Field(
         default=None,
         ge=1,

@@ -1,13 +1,13 @@
 """The held rows by class and their bytes. Every load checks the budget; a view raises on rows that are not held."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remem.errors import BudgetError, DamagedFileError, NotHeldError
+from remem.fences import fenced
 from remem.types import IntArray, Reader, Samples, Values
 
 _UNSEEN, _HELD, _FREED = 0, 1, 2
@@ -230,15 +230,20 @@ def _require_within(bound: int | None, amount: int, what: str) -> None:
         raise BudgetError(f"{what}, but the budget is {bound}")
 
 
-@dataclass(frozen=True)
 class HeldView:
-    """A reader of held rows only (protocol 1: learners see nothing else)."""
+    """A reader of held rows only (protocol 1: learners see nothing else). No attribute leads to the others."""
 
-    memory: Memory
-    reader: Reader
+    __slots__ = ("_read",)
+
+    def __init__(self, memory: Memory, reader: Reader) -> None:
+        def read(rows: IntArray) -> Values:
+            held = memory.holds(rows)
+            if not held.all():
+                raise NotHeldError(f"row {int(rows[np.argmin(held)])} is not held")
+            return reader.read(rows)
+
+        self._read = fenced(read)
 
     def read(self, rows: IntArray) -> Values:
-        held = self.memory.holds(rows)
-        if not held.all():
-            raise NotHeldError(f"row {int(rows[np.argmin(held)])} is not held")
-        return self.reader.read(rows)
+        values: Values = self._read(rows)
+        return values

@@ -36,5 +36,8 @@ class Finetune(Method):
 
 
 ENTRY = MethodEntry(
-    "cross-entropy on the held samples; method.replay=false gives the lower bound", FinetuneMethodSettings, Finetune
+    "cross-entropy on the held samples; method.replay=false gives the lower bound",
+    FinetuneMethodSettings,
+    Finetune,
+    replay=("budget", "none"),
 )

@@ -20,4 +20,4 @@ class Joint(Finetune):
         self.restarts = True
 
 
-ENTRY = MethodEntry("all data of all seen classes: the upper bound (oracle)", JointSettings, Joint)
+ENTRY = MethodEntry("all data of all seen classes: the upper bound (oracle)", JointSettings, Joint, replay=("all",))

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,10 +12,12 @@ from torch import Tensor
 
 from remem.data.augment import plain
 from remem.data.batches import batches, prefetched
+from remem.fences import fenced
 from remem.methods.describe import CHUNK, Described, describe
 from remem.methods.loop import StageStart, TrainContext, run_stage
 from remem.methods.method import Exemplars, Measures, Method, PhaseFacts
 from remem.methods.settings import FinetuneSettings
+from remem.methods.stage import Stage
 from remem.nets.network import Network
 from remem.selection.ranking import Rank
 from remem.storage.tensorfile import Snapshot
@@ -40,6 +42,7 @@ class Learner:
         self._spec = spec
         self._context = context
         self._network: Network | None = None
+        self.replay = spec.method.replay  # asked once: what a method says later changes nothing
 
     @property
     def method(self) -> Method:
@@ -55,8 +58,11 @@ class Learner:
         assert self._network is not None, "the learner has not seen phase 0"
         return self._network
 
-    def fit(self, phase: Phase, held: Samples, reader: Reader) -> None:
-        """Trains phase i on the held samples, starting from the model of phase i-1 (Algorithm 1, line 18)."""
+    def fit(self, phase: Phase, held: Samples, reader: Reader, *, epochs: float = 1.0) -> None:
+        """Trains phase i on the held samples, starting from the model of phase i-1 (Algorithm 1, line 18).
+
+        `epochs` is the share of the usual epochs that every stage has.
+        """
         method, finetune, teacher = self.method, self._spec.finetune, None
         facts = PhaseFacts(phase.index, phase.classes[0], len(phase.classes), self._context.streams)
         if phase.index == 0 or method.restarts:
@@ -67,8 +73,8 @@ class Learner:
                 method.expand(self.network)
             self.network.head.grow(facts.new_classes, self._generator(phase.index, "head"))
         network = self.network
-        method.begin(network, facts, held, lambda samples: self.describe(reader, samples))
-        stages = method.stages(facts, network, held, self._context.settings)
+        method.begin(network, facts, held, fenced(lambda samples: self.describe(reader, samples)))
+        stages = [_shortened(stage, epochs) for stage in method.stages(facts, network, held, self._context.settings)]
         keeper = self._context.keeper
         saved = None if keeper is None else keeper.resume(phase.index)
         at = -1 if saved is None else int(saved.facts["stage"])
@@ -76,10 +82,10 @@ class Learner:
         for number, stage in enumerate(stages):
             if number >= at:
                 train(stage, phase=phase.index, start=StageStart(number, saved if number == at else None))
-        if phase.index > 0 and method.replay == "budget" and finetune.epochs > 0:
+        if phase.index > 0 and self.replay == "budget" and finetune.epochs > 0:
             inside = saved is not None and at == len(stages)
             samples = _saved_samples(saved) if saved and inside else self._balance(phase, held, reader)
-            balanced = method.balanced(stages[0], network, samples, finetune)
+            balanced = _shortened(method.balanced(stages[0], network, samples, finetune), epochs)
             start = StageStart(len(stages), saved if inside else None, keeps_samples=True)
             train(balanced, phase=phase.index, start=start)
 
@@ -113,9 +119,9 @@ class Learner:
             kept_new,
             kept_old,
             latest,
-            values=lambda samples: reader.read(samples.rows),
-            show=lambda values: plain(values, self._context.plan),
-            replace=replace,
+            values=fenced(lambda samples: reader.read(samples.rows)),
+            show=fenced(lambda values: plain(values, self._context.plan)),
+            replace=fenced(replace),
         )
         facts = PhaseFacts(phase, self.network.head.classes, 0, self._context.streams)
         return self.method.refine(self.network, exemplars, facts)
@@ -170,6 +176,10 @@ class Learner:
 def _saved_samples(saved: Snapshot) -> Samples:
     """The balanced samples of a fine-tuning that was stopped: training has changed the network that chose them."""
     return Samples(saved.tensors["samples/rows"].numpy(), saved.tensors["samples/labels"].numpy())
+
+
+def _shortened(stage: Stage, share: float) -> Stage:
+    return stage if share == 1.0 else replace(stage, epochs=max(1, round(stage.epochs * share)))
 
 
 def balanced_quota(exemplars: int, old_classes: int) -> int:

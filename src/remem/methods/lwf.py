@@ -54,4 +54,4 @@ class Lwf(Method):
         return losses
 
 
-ENTRY = MethodEntry("cross-entropy and distillation, CNN readout", LwfSettings, Lwf)
+ENTRY = MethodEntry("cross-entropy and distillation, CNN readout", LwfSettings, Lwf, replay=("budget", "none"))

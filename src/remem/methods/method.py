@@ -118,3 +118,4 @@ class MethodEntry:
     settings: type[MethodSettings]
     build: Callable[..., Method]
     core: str | None = None  # the equivalent method for frozen features; None: itself
+    replay: tuple[Replay, ...] = ("budget",)  # what its `replay` may be; keeping all makes every result an oracle's

@@ -15,6 +15,8 @@ from remem.errors import InputError
 class AgentPolicy:
     """`predict` takes s_i as (2,) float32 and returns two numbers from 0 to 8, alone or as the first of a pair.
 
+    With a ladder of codecs, `codecs`, states have the rung as a third number and actions a third component.
+
     Such pairs are what stable-baselines3 returns: `AgentPolicy(partial(model.predict, deterministic=True))`.
     """
 
@@ -22,9 +24,11 @@ class AgentPolicy:
     name: str = "agent"
     oracle: bool = False
     source: Mapping[str, Any] | None = None  # what it was learned on, as in `policy.json`
+    codecs: tuple[str, ...] = ()
 
     def act(self, state: State) -> Action:
-        return self._answer(np.array(state.vector(), dtype=np.float32)).nearest(state)
+        rung = (state.depth,) if len(self.codecs) > 1 else ()
+        return self._answer(np.array([*state.vector(), *rung], dtype=np.float32)).nearest(state)
 
     def provenance(self) -> dict[str, object]:
         source = None if self.source is None else dict(self.source)
@@ -32,7 +36,7 @@ class AgentPolicy:
 
     def _answer(self, observation: NDArray[np.float32]) -> Action:
         answered = self.predict(observation)
-        sizes = [len(values) for values in Action.grid()]
+        sizes = [len(values) for values in Action.grid()] + ([len(self.codecs)] if len(self.codecs) > 1 else [])
         if isinstance(answered, tuple) and len(answered) == 2 and np.size(answered[0]) == len(sizes):
             answered = answered[0]  # the other is the hidden state of recurrent agents
         indices = np.asarray(answered).reshape(-1)

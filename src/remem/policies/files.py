@@ -12,9 +12,10 @@ from safetensors.torch import load, save
 from remem import __version__
 from remem.errors import DamagedFileError, InputError
 from remem.policies.fixed import Fixed
-from remem.policies.learned import Learned
+from remem.policies.learned import Core, Learned
 from remem.policies.path import FixedPath
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.policies.rmm_codec import ThreeLevelPolicy
 from remem.storage.atomic import part_of, sync, sync_folder
 from remem.storage.jsonfile import encode, read_json, seal
 from remem.types import Json
@@ -29,10 +30,13 @@ COMPUTED = (
     "hidden",
     "old_tenths",
     "path",
+    "codecs",
+    "codec",
     "sha256",
     "sampled",
 )
 WIDEST = 4096  # hidden units; a file must not cause a larger allocation than it holds
+MOST_RUNGS = 100  # of a ladder
 LONGEST = 10_000  # phases of a path
 Tenths = Annotated[int, Field(ge=1, le=9)]
 
@@ -88,11 +92,29 @@ class TwoLevelFacts(Facts):
     sha256: str  # of the bytes of `policy.safetensors`
 
 
+class ThreeLevelFacts(Facts):
+    """Facts of a `ThreeLevelPolicy` and the ladder of codecs that its rungs are."""
+
+    kind: Literal["three-level"]
+    levels: Literal[3]
+    hidden: Annotated[int, Field(ge=1, le=WIDEST)]
+    codecs: Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_RUNGS)]
+    sha256: str
+
+
 class FixedFacts(Facts):
     """Facts of one old share for all phases, chosen on some data; it has no weights."""
 
     kind: Literal["fixed"]
     old_tenths: Tenths
+
+
+class FixedCodecFacts(Facts):
+    """Facts of one old share and one codec for all phases, chosen on some data."""
+
+    kind: Literal["fixed-codec"]
+    old_tenths: Tenths
+    codec: str
 
 
 class PathFacts(Facts):
@@ -102,25 +124,39 @@ class PathFacts(Facts):
     path: Annotated[tuple[tuple[Tenths, Tenths], ...], Field(min_length=1, max_length=LONGEST)]
 
 
-AnyFacts = TwoLevelFacts | FixedFacts | PathFacts
-KINDS: dict[object, type[AnyFacts]] = {"two-level": TwoLevelFacts, "fixed": FixedFacts, "path": PathFacts}
+AnyFacts = TwoLevelFacts | ThreeLevelFacts | FixedFacts | FixedCodecFacts | PathFacts
+KINDS: dict[object, type[AnyFacts]] = {
+    "two-level": TwoLevelFacts,
+    "three-level": ThreeLevelFacts,
+    "fixed": FixedFacts,
+    "fixed-codec": FixedCodecFacts,
+    "path": PathFacts,
+}
 
 
-def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed | FixedPath, provenance: Mapping[str, Any]) -> None:
+def save_policy(folder: Path, policy: Core, provenance: Mapping[str, Any], *, codecs: tuple[str, ...] = ()) -> None:
     """Writes a policy; if the process is killed, the folder holds a whole policy or none.
+
+    `codecs` is the ladder of a three-level policy, or the codec of a fixed share that was chosen with it.
 
     `provenance` has name, oracle, source, method, settings, seed, rewards and anything else worth keeping. The
     provenance of a loaded policy is accepted as it is.
     """
     tree = {"remem": __version__, **{key: value for key, value in provenance.items() if key not in COMPUTED}}
     content: dict[str, bytes] = {}
+    known = provenance.get("codecs") or ([provenance["codec"]] if "codec" in provenance else [])
+    codecs = codecs or tuple(known)
     if isinstance(policy, Fixed):
         own: Json = {"kind": "fixed", "old_tenths": policy.old_tenths}
+        if codecs:
+            own |= {"kind": "fixed-codec", "codec": codecs[0]}
     elif isinstance(policy, FixedPath):
         own = {"kind": "path", "path": [action.key() for action in policy.actions]}
     else:
         content[WEIGHTS] = save({name: value.float().contiguous() for name, value in policy.state_dict().items()})
         own = {"kind": "two-level", "levels": policy.settings.levels, "hidden": policy.settings.hidden}
+        if isinstance(policy, ThreeLevelPolicy):
+            own |= {"kind": "three-level", "codecs": list(codecs)}
         own["sha256"] = hashlib.sha256(content[WEIGHTS]).hexdigest()
     try:
         facts = _validate({"format": FORMAT, **tree, **own}).model_dump(mode="json")
@@ -136,8 +172,8 @@ def save_policy(folder: Path, policy: TwoLevelPolicy | Fixed | FixedPath, proven
 def load_policy(folder: Path) -> Learned:
     """The policy as it was saved; DamagedFileError if the folder is missing, damaged or of another kind."""
     facts = _read_facts(folder)
-    if isinstance(facts, FixedFacts):
-        core: TwoLevelPolicy | Fixed | FixedPath = Fixed(facts.old_tenths, facts.oracle)
+    if isinstance(facts, FixedFacts | FixedCodecFacts):
+        core: Core = Fixed(facts.old_tenths, facts.oracle)
     elif isinstance(facts, PathFacts):
         core = FixedPath.from_keys(facts.path, oracle=facts.oracle)
     else:
@@ -161,7 +197,7 @@ def _read_facts(folder: Path) -> AnyFacts:
         raise DamagedFileError(f"{path}: {_first(error)}") from error
 
 
-def _read_network(folder: Path, facts: TwoLevelFacts) -> TwoLevelPolicy:
+def _read_network(folder: Path, facts: TwoLevelFacts | ThreeLevelFacts) -> TwoLevelPolicy | ThreeLevelPolicy:
     path = folder / WEIGHTS
     try:
         content = path.read_bytes()
@@ -173,10 +209,15 @@ def _read_network(folder: Path, facts: TwoLevelFacts) -> TwoLevelPolicy:
         weights = load(content)
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise DamagedFileError(f"{path}: not a safetensors file ({error})") from error
-    network = TwoLevelPolicy(PolicySettings(hidden=facts.hidden, levels=facts.levels))
+    shape = PolicySettings(hidden=facts.hidden, levels=facts.levels)
+    network: TwoLevelPolicy | ThreeLevelPolicy
+    if isinstance(facts, ThreeLevelFacts):
+        network = ThreeLevelPolicy(len(facts.codecs), shape)
+    else:
+        network = TwoLevelPolicy(shape)
     expected = {name: (value.dtype, value.shape) for name, value in network.state_dict().items()}
     if {name: (value.dtype, value.shape) for name, value in weights.items()} != expected:
-        raise DamagedFileError(f"{path}: not the weights of a two-level policy with {facts.hidden} hidden units")
+        raise DamagedFileError(f"{path}: not the weights of a {facts.kind} policy with {facts.hidden} hidden units")
     if not all(value.isfinite().all() for value in weights.values()):
         raise DamagedFileError(f"{path}: holds weights that are not finite")
     network.load_state_dict(weights)

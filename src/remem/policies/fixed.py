@@ -11,13 +11,14 @@ class Fixed:
 
     old_tenths: int
     oracle: bool = False
+    rung: int = 0  # of a ladder of codecs, while shares and codecs are compared
 
     @property
     def name(self) -> str:
         return f"fixed-0.{self.old_tenths}"
 
     def act(self, state: State) -> Action:
-        return Action(old_tenths=self.old_tenths)
+        return Action(old_tenths=self.old_tenths, rung=self.rung)
 
     def provenance(self) -> dict[str, object]:
         return {"name": self.name, "old_share": self.old_tenths / 10}

@@ -11,14 +11,17 @@ from remem.policies.fixed import Fixed
 from remem.policies.path import FixedPath
 from remem.policies.policy import does_not_sample
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.policies.rmm_codec import ThreeLevelPolicy
 from remem.seeding import Streams
+
+Core = TwoLevelPolicy | ThreeLevelPolicy | Fixed | FixedPath
 
 
 @dataclass(frozen=True)
 class Learned:
     """The network, fixed share or path that acts, and the facts of its `policy.json`; loading is in files.py."""
 
-    core: TwoLevelPolicy | Fixed | FixedPath
+    core: Core
     facts: Mapping[str, Any]
     seed: int | None = None  # of the run that it samples for; None: the most probable action
 
@@ -37,15 +40,20 @@ class Learned:
             return None
         return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()
 
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """The ladder that its actions refer to, or the codec that was chosen with its share."""
+        return tuple(self.facts.get("codecs", [self.facts["codec"]] if "codec" in self.facts else []))
+
     def act(self, state: State) -> Action:
-        if not isinstance(self.core, TwoLevelPolicy):
+        if not isinstance(self.core, TwoLevelPolicy | ThreeLevelPolicy):
             return self.core.act(state)
         rng = None if self.seed is None else Streams(self.seed, "policy").numpy(state.phase, "act")
         return self.core.choose(state, rng)[0]
 
     def sampling(self, seed: int) -> "Learned":
         """The same policy with sampled actions; the samples of a phase depend on the seed alone."""
-        if not isinstance(self.core, TwoLevelPolicy):
+        if not isinstance(self.core, TwoLevelPolicy | ThreeLevelPolicy):
             raise does_not_sample(self.name)
         return replace(self, seed=seed)
 

@@ -39,40 +39,50 @@ class PolicySettings:
 class TwoLevelPolicy(nn.Module):
     """pi_eta and pi_phi, two fully connected layers each; output layers start at zero, so it starts uniform."""
 
-    def __init__(self, settings: PolicySettings | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self, settings: PolicySettings | None = None, *, seed: int = 0, inputs: int = len(State.highest)
+    ) -> None:
         super().__init__()
         self.settings = PolicySettings() if settings is None else settings
         hidden = self.settings.hidden
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            self.eta = nn.Sequential(nn.Linear(len(State.highest), hidden), nn.Tanh())
+            self.eta = nn.Sequential(nn.Linear(inputs, hidden), nn.Tanh())
             self.eta_first = nn.Linear(hidden, len(SHARES))
             self.eta_change = nn.Linear(hidden, len(CHANGES))
-            self.phi = nn.Sequential(
-                nn.Linear(len(State.highest) + 1, hidden), nn.Tanh(), nn.Linear(hidden, len(SPLITS))
-            )
+            self.phi = nn.Sequential(nn.Linear(inputs + 1, hidden), nn.Tanh(), nn.Linear(hidden, len(SPLITS)))
             for layer in (self.eta[0], self.phi[0]):
                 assert isinstance(layer, nn.Linear)
-                _spread(layer)
+                spread(layer)
         for layer in (self.eta_first, self.eta_change, self.phi[-1]):
             assert isinstance(layer, nn.Linear)
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def choose(self, state: State, rng: np.random.Generator | None = None) -> tuple[Action, Choice]:
-        """An action for a state: sampled, or without `rng` the most probable feasible one."""
+    def parameter_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """Parameters that are trained with the learning rates of level 1 and of level 2."""
+        eta = [*self.eta.parameters(), *self.eta_first.parameters(), *self.eta_change.parameters()]
+        return eta, list(self.phi.parameters())
+
+    def choose(
+        self, state: State, rng: np.random.Generator | None = None, *, extra: tuple[float, ...] = ()
+    ) -> tuple[Action, Choice]:
+        """An action for a state: sampled, or without `rng` the most probable feasible one.
+
+        `extra` are inputs besides the two numbers of the paper.
+        """
         first = state.phase == 1
         options = SHARES if first else CHANGES
         base = 0 if first else state.old_tenths
         feasible = tuple(base + option in state.reachable for option in options)
         level1 = level2 = None
-        blank = Choice(state.vector(), first, feasible, None, None)
+        blank = Choice((*state.vector(), *extra), first, feasible, None, None)
         with torch.no_grad():
             if any(feasible):
-                level1 = _pick(self._level1([blank])[0], [base + option for option in options], base or EVEN, rng)
+                level1 = pick(self._level1([blank])[0], [base + option for option in options], base or EVEN, rng)
             blank = blank._replace(level1=level1)
             if state.splits and self.settings.levels == 2:
-                level2 = _pick(self._level2([blank])[0], list(SPLITS), EVEN, rng)
+                level2 = pick(self._level2([blank])[0], list(SPLITS), EVEN, rng)
         # Where nothing is feasible the old share is asked for again, and memory takes the nearest that it can hold.
         tenths = state.old_tenths if level1 is None else base + options[level1]
         action = Action(old_tenths=tenths, level2_tenths=EVEN if level2 is None else SPLITS[level2])
@@ -130,7 +140,7 @@ class TwoLevelPolicy(nn.Module):
         return torch.tensor([choice.vector for choice in choices], dtype=self.eta_first.weight.dtype)
 
 
-def _spread(layer: nn.Linear) -> None:
+def spread(layer: nn.Linear) -> None:
     """Steep hidden units with their turning points inside the range of states: inputs are fractions, a tenth apart.
 
     With torch's initialisation they can hardly tell an old share of 0.6 from one of 0.8. Some policies then learn one
@@ -141,7 +151,7 @@ def _spread(layer: nn.Linear) -> None:
         layer.bias.copy_(-(layer.weight * torch.rand_like(layer.weight)).sum(1))
 
 
-def _pick(log_probs: Tensor, values: Sequence[int], favourite: int, rng: np.random.Generator | None) -> int:
+def pick(log_probs: Tensor, values: Sequence[int], favourite: int, rng: np.random.Generator | None) -> int:
     """An index sampled by probability, or the most probable one; ties go to the value nearest to the favourite."""
     chances = log_probs[: len(values)].double().exp().numpy()
     if rng is not None:

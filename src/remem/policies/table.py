@@ -90,6 +90,7 @@ for _tenths in range(1, 10):
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
 for _name, _summary in {
     "rmm": "two levels: old and new, harder and easier classes; learned on glyphs (or learn your own: learn-policy)",
+    "rmm-codec": "three levels: how exactly samples are stored, then as rmm; learned on glyphs; budgets in bytes",
     "rmm-one-level": "one level: old and new classes; learned on glyphs (or learn your own: learn-policy)",
 }.items():
     POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))

@@ -104,7 +104,8 @@ def _draw_splits(part: SubFigure, network: TwoLevelPolicy) -> None:
 
 def _draw_paths(part: SubFigure, policy: Policy) -> None:
     _title(part, f"Its path: {BASE + LATER} classes of 500 samples, {BASE} in phase 0")
-    shares, splits = part.subplots(1, 2, sharey=True)
+    rungs = policy_view.codecs_of(policy)
+    shares, splits, *more = part.subplots(1, 3 if len(rungs) > 1 else 2, sharey=len(rungs) < 2)
     for place, (phases, budget) in enumerate(CUSTOMARY.items()):
         decisions = policy_view.path(policy, phases, budget)
         seen = [BASE + LATER * (phase + 1) // phases for phase in range(phases)]
@@ -118,10 +119,17 @@ def _draw_paths(part: SubFigure, policy: Policy) -> None:
         shares.plot(seen, [d.old_share for d in decisions], label=f"N = {phases}, M = {budget}", **style)
         halves = [np.nan if d.level2 is None else d.level2 for d in decisions]
         splits.plot(seen, halves, **style)
+        for codecs in more:
+            codecs.plot(seen, [d.rung for d in decisions], **style)
     for axes, words in ((shares, "old share"), (splits, "harder half's part")):
         axes.set_ylim(0, 1)
         axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         _style_axes(axes, "classes seen after the phase", words)
+    for codecs in more:
+        _style_axes(codecs, "classes seen after the phase", "codec")
+        codecs.set_yticks(range(len(rungs)), rungs)
+        codecs.invert_yaxis()  # exact ones on top
+        codecs.grid(color=INK, alpha=0.15, linewidth=0.6)
     shares.legend(frameon=False, fontsize=8, labelcolor=INK, loc="best")
 
 

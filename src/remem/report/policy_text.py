@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from remem.action import CHANGES, Decision
@@ -62,7 +63,15 @@ def paths_text(policy: Policy) -> str:
         lines.append(f"  N = {phases:<3} M = {budget}  old share     {_digits(decisions)}")
         splits = "".join(f"{'-' if d.level2 is None else round(10 * d.level2):<2}" for d in decisions)
         lines.append(f"{'':20}harder half   {splits.rstrip()}")
+        if len(rungs := policy_view.codecs_of(policy)) > 1:
+            chosen = ", ".join(_runs([rungs[d.rung] for d in decisions]))
+            lines.append(f"{'':20}codec         {chosen}")
     return "\n".join(lines)
+
+
+def _runs(names: Sequence[str]) -> list[str]:
+    """`raw x 2, ycc420 x 3` instead of every name."""
+    return [f"{name} x {len(list(group))}" for name, group in groupby(names)]
 
 
 def _first_block(network: TwoLevelPolicy, bars: str) -> str:

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remem.action import CHANGES, Decision
+from remem.codecs.table import CODECS
 from remem.memory.allocator import follow
 from remem.memory.budget import Budget, PhaseFacts
 from remem.policies.learned import Learned
-from remem.policies.policy import Policy
+from remem.policies.policy import ChoosesCodec, Policy
 from remem.policies.rmm import SHARES, SPLITS, Choice, TwoLevelPolicy
 from remem.types import Json
 
@@ -18,6 +19,8 @@ FloatArray = NDArray[np.float64]
 RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5)  # new / old classes, from the end of N = 25 to phases half as large as all before
 CUSTOMARY = {5: 7000, 10: 4500, 25: 3000}  # N -> M of the paper's CIFAR-100
 BASE, LATER, PER_CLASS, EXEMPLARS = 50, 50, 500, 2000  # its classes in phase 0 and after it, samples of each, E
+SHAPE = (16, 16, 3)  # of its images, for policies that choose codecs
+WEBP_SAVES = 7  # raw bytes for each byte of a code of variable size, about
 SPLIT_RATIO = 0.1  # new / old classes at which level 2 is shown
 
 
@@ -27,10 +30,23 @@ def network_of(policy: Policy) -> TwoLevelPolicy | None:
 
 
 def path(policy: Policy, phases: int, budget: int) -> list[Decision]:
-    """Its decisions in phases 1..N of CIFAR-100 as in the paper; nothing is trained."""
+    """Its decisions in phases 1..N of CIFAR-100 as in the paper; nothing is trained.
+
+    A policy that chooses codecs has the bytes of that many raw samples at 16 px.
+    """
     new = LATER // phases
     sizes = [PhaseFacts(BASE, BASE * PER_CLASS), *[PhaseFacts(new, new * PER_CLASS)] * phases]
-    return [step.decision for step in follow(Budget("fixed", budget, EXEMPLARS), sizes, policy.act)]
+    memory, rungs = Budget("fixed", budget, EXEMPLARS), codecs_of(policy)
+    if len(rungs) > 1:
+        raw = int(np.prod(SHAPE))
+        stored = tuple((CODECS[codec].size(SHAPE) or raw // WEBP_SAVES,) for codec in rungs)
+        memory = Budget("bytes", budget * raw, EXEMPLARS, stored)
+    return [step.decision for step in follow(memory, sizes, policy.act)]
+
+
+def codecs_of(policy: Policy) -> tuple[str, ...]:
+    """The ladder of a policy that chooses codecs, or its only codec; else nothing."""
+    return policy.codecs if isinstance(policy, ChoosesCodec) else ()
 
 
 def first_shares(network: TwoLevelPolicy, ratios: Sequence[float] = RATIOS) -> FloatArray:
@@ -96,7 +112,11 @@ def as_tree(policy: Policy) -> Json:
 
 
 def _path_entry(policy: Policy, phases: int, budget: int) -> Json:
-    steps = [{**decision.to_json(), "old_total": decision.old_total} for decision in path(policy, phases, budget)]
+    rungs = codecs_of(policy)
+    steps = [
+        {**d.to_json(), "old_total": d.old_total, **({"codec": rungs[d.rung]} if len(rungs) > 1 else {})}
+        for d in path(policy, phases, budget)
+    ]
     return {"phases": phases, "budget": budget, "steps": steps}
 
 

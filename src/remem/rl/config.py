@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from remem.codecs.table import LADDER, RAW
 from remem.errors import InputError
 from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
@@ -45,6 +46,8 @@ def normalized(config: LearnConfig) -> LearnConfig:
         learn = learn.model_copy(update={"source": f"{kind}:{name}"})
     none = {"policy": "static", "policy_sha256": None, "sample_actions": False}
     target = single_threaded(with_absolute_paths(config.target)).model_copy(update=none)
+    if learn.levels == 3 and target.memory.codec == RAW:
+        target = target.model_copy(update={"memory": target.memory.model_copy(update={"codec": LADDER})})
     return LearnConfig(target=target, learn=learn)
 
 

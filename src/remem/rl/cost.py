@@ -79,8 +79,8 @@ class LearningSizes:
         """The settings of a run of the task; memory and batches are in proportion to the target's."""
         config, learn, budget = self.config.on_source, self.config.learn, self.task.budget
         update: Json = {"scenario": self.task.scenario.settings}
-        if budget.kind == "fixed":
-            memory = {"budget": budget.amount, "exemplars": budget.exemplars}
+        if budget.kind != "growing":
+            memory = {"budget": budget.setting, "exemplars": budget.exemplars}
             update["memory"] = config.memory.model_copy(update=memory)
         if learn.scale_batch and not learn.source.startswith("dataset:"):
             here = sum(phase.arriving for phase in self.task.scenario.phases)

@@ -44,7 +44,8 @@ QUICK: dict[str, Tree] = {
 class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
     """Observations are s_i, rewards are r_i. Each action component is an index into the grid of its values.
 
-    `source` describes the data that an agent is trained on, as in `policy.json`.
+    `source` describes the data that an agent is trained on, as in `policy.json`. With several `rungs` of codecs, states
+    have a third number and actions a third component.
     """
 
     # The base class declares a plain dict. Gymnasium requires a frame rate even for text.
@@ -57,14 +58,18 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         pool: int,
         *,
         source: Mapping[str, Any] | None = None,
+        rungs: int = 1,
         render_mode: str | None = None,
     ) -> None:
         if pool < 1:
             raise InputError(f"pool: {pool} tasks given; expected at least 1")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"render_mode: {render_mode!r} given; expected 'ansi' or None")
-        self.observation_space = Box(np.zeros(len(State.highest), np.float32), np.array(State.highest, np.float32))
-        self.action_space = MultiDiscrete([len(values) for values in Action.grid()])
+        self._rungs = rungs
+        highest = np.array([*State.highest, *([1.0] if rungs > 1 else [])], np.float32)
+        self.observation_space = Box(np.zeros(len(highest), np.float32), highest)
+        sizes = [len(values) for values in Action.grid()]
+        self.action_space = MultiDiscrete([*sizes, *([rungs] if rungs > 1 else [])])
         self.render_mode = render_mode
         self.source = source
         self._tasks = tasks
@@ -93,7 +98,8 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         if self._task is None or self._allocator is None or len(self._path) == self._task.length:
             raise ResetNeeded("there is no phase to decide; call reset() first")
         if not self.action_space.contains(action):
-            raise InputError(f"action: {action!r} given; expected two whole numbers from 0 to 8")
+            codec = f", and a rung from 0 to {self._rungs - 1}" if self._rungs > 1 else ""
+            raise InputError(f"action: {action!r} given; expected two whole numbers from 0 to 8{codec}")
         task, state = self._task, self._state()
         wanted = Action.from_indices(action.tolist())
         taken = wanted.nearest(state)
@@ -104,8 +110,9 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         self._path = path
         shares = f"old share {decision.old_tenths / 10}, harder half {path[-1].level2_tenths / 10}"
         self._lines.append(f"task {task.key.number}, phase {state.phase}: {shares}, accuracy {reward:.4f}")
-        carried_out = np.array([decision.old_tenths, *path[-1].key()[1:]])
-        clamped = decision.clamped or taken.old_tenths != wanted.old_tenths
+        rung = [decision.rung] if self._rungs > 1 else []
+        carried_out = np.array([decision.old_tenths, path[-1].level2_tenths, *rung])
+        clamped = decision.clamped or (taken.old_tenths, taken.rung) != (wanted.old_tenths, wanted.rung)
         info = {"carried_out": carried_out, "clamped": clamped, **self._facts()}
         return self._observation(), reward, len(path) == task.length, False, info
 
@@ -115,7 +122,7 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns `info["action_mask"]`, under the method name that maskable agents of sb3-contrib expect."""
-        return action_mask(self._state())
+        return action_mask(self._state(), self._rungs)
 
     def _number(self, wanted: object) -> int:
         if wanted is None:
@@ -136,25 +143,32 @@ class PseudoCIL(gymnasium.Env[Observation, NDArray[np.int64]]):
         if self._task is None or self._allocator is None:
             raise ResetNeeded("there is no task yet; call reset() first")
         if len(self._path) == self._task.length:
-            return replace(self._allocator.observe(PhaseFacts(0, 0)), feasible=(), splits=False)
+            return replace(self._allocator.observe(PhaseFacts(0, 0)), feasible=(), splits=False, rungs=())
         return self._allocator.observe(self._task.phases[len(self._path) + 1])
 
     def _observation(self) -> Observation:
-        return np.array(self._state().vector(), dtype=np.float32)
+        state, rungs = self._state(), self._rungs
+        return np.array([*state.vector(), *([state.rung / (rungs - 1)] if rungs > 1 else [])], dtype=np.float32)
 
     def _facts(self) -> dict[str, Any]:
         state = self._state()
         names = ("phase", "new_classes", "old_classes", "old_tenths", "budget", "exemplars", "arriving")
-        return {"action_mask": action_mask(state), **{name: getattr(state, name) for name in names}}
+        return {"action_mask": action_mask(state, self._rungs), **{name: getattr(state, name) for name in names}}
 
 
-def action_mask(state: State) -> NDArray[np.bool_]:
-    """Returns the mask of possible values of each component, concatenated. Each component has at least one."""
+def action_mask(state: State, rungs: int = 1) -> NDArray[np.bool_]:
+    """Returns the mask of possible values of each component, concatenated. Each component has at least one.
+
+    Which shares are possible depends on the rung: those that are at any rung that can be chosen are allowed.
+    """
+    open_rungs = state.reachable_rungs
+    choices = [state.at(rung).choices() for rung in open_rungs]
     masks = []
-    for values, allowed in zip(Action.grid(), state.choices(), strict=True):
+    for component, values in enumerate(Action.grid()):
+        allowed = {value for choice in choices for value in choice[component]}
         possible = {max(value, values[0]) for value in allowed}  # before phase 1 the old share is 0, below the grid
         masks += [value in possible for value in values]
-    return np.array(masks)
+    return np.array([*masks, *((rung in open_rungs for rung in range(rungs)) if rungs > 1 else ())])
 
 
 class EnvOptions(TypedDict, total=False):
@@ -198,6 +212,7 @@ def make_pseudo_cil(
         tasks.train_nodes,
         config.learn.pool,
         source=provenance(config, tasks, ())["source"],
+        rungs=len(tasks.ladder),
         render_mode=render_mode,
     )
 

@@ -11,16 +11,15 @@ from remem.events import Emit, Notice
 from remem.parallel.pool import WorkerPool
 from remem.policies.files import load_policy, save_policy
 from remem.policies.fixed import Fixed
-from remem.policies.learned import Learned
-from remem.policies.path import FixedPath
-from remem.policies.rmm import TwoLevelPolicy
+from remem.policies.learned import Core, Learned
+from remem.policies.rmm_codec import ThreeLevelPolicy
 from remem.rl.config import LearnConfig, normalized, read_learn_settings
 from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.oracles import compare_fixed, fixed_paths
 from remem.rl.paths import TaskKey, sample_path
 from remem.rl.pooled_training import PooledTraining
 from remem.rl.prefix_tree import RewardCache
-from remem.rl.provenance import provenance, started
+from remem.rl.provenance import provenance, provenance_settings, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
 from remem.rl.search import PathSearch, Round
@@ -65,38 +64,53 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
         _begin_or_check(config, tasks, folder, emit)
         if (out / POLICY).exists():
             rmtree(out / SNAPSHOTS, ignore_errors=True)  # left by a kill after the policy was saved
-            return finished_policy(config, tasks, out)
+            return require_own_policy(out, config)
         sweep(out / SNAPSHOTS)
         limit_threads(config.target.train.threads)  # policy updates must not depend on the pool
         session = Session(config, tasks, out, emit, pool)
         session.start()
         policy, facts = session.learn()
         session.reward_log.order(session.rewards.known)
-        save_policy(out, policy, facts)
+        save_policy(out, policy, facts, codecs=codecs_of(policy, tasks.ladder))
         previous(out / CHECKPOINT).unlink(missing_ok=True)
         rmtree(out / SNAPSHOTS, ignore_errors=True)
     return load_policy(out)
 
 
-def identity(config: LearnConfig, tasks: PseudoTasks) -> Json:
+def codecs_of(policy: Core, ladder: tuple[str, ...]) -> tuple[str, ...]:
+    """The codecs that belong to a policy: the ladder of its rungs, or the codec that was chosen with its share."""
+    if isinstance(policy, ThreeLevelPolicy):
+        return ladder
+    return ladder[policy.rung : policy.rung + 1] if isinstance(policy, Fixed) and len(ladder) > 1 else ()
+
+
+def identity(config: LearnConfig, fingerprint: str) -> Json:
     """Returns what tells one policy training from another: its settings and its data, wherever these are stored."""
-    settings = config.model_dump(mode="json")
-    del settings["target"]["data"]["root"]
-    del settings["target"]["train"]["checkpoint_minutes"]
-    return {"settings": settings, "data": tasks.dataset.train.fingerprint}
+    settings = {"target": config.target.with_effect(), "learn": config.learn.model_dump(mode="json")}
+    return {"settings": settings, "data": fingerprint}
 
 
-def finished_policy(config: LearnConfig, tasks: PseudoTasks, out: Path) -> Learned:
+def require_own_policy(out: Path, config: LearnConfig) -> Learned:
     """Returns the policy of a complete training. Raises if it is another training's; settings added later are new."""
     policy = load_policy(out)
-    expected = provenance(config, tasks, ())
-    for key, now, then in differences(expected, {**policy.facts, "rewards": []}):
-        if key.startswith(("settings.", "seed", "source.")) and None not in (now, then):
+    expected = {"settings": provenance_settings(config), "seed": config.target.seed}
+    for key, now, then in differences(expected, {name: policy.facts.get(name) for name in expected}):
+        if None not in (now, then):
             raise DamagedFileError(
                 f"{out / POLICY}: the policy of another learning ({key} is {then!r}, expected {now!r}); "
                 "put the right files back, or remove them and resume"
             )
     return policy
+
+
+def require_own_checkpoint(path: Path, facts: Json, own: Json) -> None:
+    """Raises if a checkpoint is of another training. Those of earlier versions do not say."""
+    found = next(differences(own, facts.get("identity", own)), None)
+    if found is not None:
+        raise DamagedFileError(
+            f"{path}: the checkpoint of another learning ({found[0]} is {found[2]!r}, expected {found[1]!r}); "
+            f"put the right file back, or remove this one and `remem resume {path.parent}` goes on from the rewards"
+        )
 
 
 class Session:
@@ -108,7 +122,7 @@ class Session:
         self._log = EventLog(out / LOG, (PolicyUpdated,))
         self._emit = emit
         train_nodes = tasks.train_nodes if self._pooled is None else self._pooled.train_nodes
-        self._identity = identity(config, tasks)
+        self._identity = identity(config, tasks.dataset.train.fingerprint)
         self.reward_log = RewardLog(out, self._identity)
         known = self.reward_log.read()
         self.rewards = RewardCache(logged(train_nodes, self.reward_log, self._report_nodes), known)
@@ -121,7 +135,7 @@ class Session:
         path, trainer = self._out / CHECKPOINT, self.trainer
         snapshot = load_generation(path, lambda text: self._emit(Notice(text)))
         if snapshot is not None:
-            self._require_own(path, snapshot.facts)
+            require_own_checkpoint(path, snapshot.facts, self._identity)
             try:
                 trainer.mean_rewards = [float(value) for value in snapshot.facts["means"]]
                 trainer.reinforce.load(snapshot.tensors)
@@ -133,27 +147,19 @@ class Session:
         self._emit(started(self._config, self._tasks, done=done))
         self._time.begin(done)
 
-    def learn(self) -> tuple[TwoLevelPolicy | Fixed | FixedPath, Json]:
+    def learn(self) -> tuple[Core, Json]:
         """Returns the policy, and where it comes from."""
         config, tasks = self._config, self._tasks
         if config.learn.crossval_fixed:
             fixed, shares = compare_fixed(config.learn, tasks, self.rewards)
-            rewards = [share["reward"] for share in shares if share["old_share"] == fixed.old_tenths / 10]
+            chosen = fixed.old_tenths / 10, fixed.rung
+            rewards = [share["reward"] for share in shares if (share["old_share"], share.get("rung", 0)) == chosen]
             return fixed, {**provenance(config, tasks, rewards), "shares": shares}
         if config.learn.search != "reinforce":
             search = self.search()
             return search.policy, provenance(config, tasks, search.mean_rewards)
         self.train()
         return self.trainer.policy, provenance(config, tasks, self.trainer.mean_rewards)
-
-    def _require_own(self, path: Path, facts: Json) -> None:
-        """Raises if a checkpoint is of another training. Those of earlier versions do not say."""
-        found = next(differences(self._identity, facts.get("identity", self._identity)), None)
-        if found is not None:
-            raise DamagedFileError(
-                f"{path}: the checkpoint of another learning ({found[0]} is {found[2]!r}, expected {found[1]!r}); "
-                f"put the right file back, or remove this one and `remem resume {path.parent}` goes on from the rewards"
-            )
 
     def train(self) -> None:
         """Trains the remaining epochs."""
@@ -235,6 +241,8 @@ class TimeLeft:
 def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:
     """Raises if settings or data are invalid, before anything is trained."""
     tasks.check()
+    if config.learn.levels == 3 and len(tasks.ladder) < 2:
+        raise InputError(f"learn.levels: 3 given, but memory.codec has one codec, {tasks.ladder[0]}; expected several")
     full = (tasks.task(TaskKey(number, "full")) for number in range(config.learn.pool))
     if config.learn.crossval_fixed and not fixed_paths(list(full)):
         raise InputError("budget: it leaves no fixed share feasible in any phase of any task; expected a larger one")

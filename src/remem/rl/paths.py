@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from remem.action import Action, State
 from remem.data.scenario import Scenario
 from remem.memory.allocator import canonical, follow
 from remem.memory.budget import Budget, PhaseFacts
-from remem.policies.rmm import Choice, TwoLevelPolicy
+from remem.policies.network import PolicyNetwork
 from remem.rl.settings import Fidelity, LearnSettings
 
 ActionPath = tuple[Action, ...]  # canonical actions of phases 1, 2, ...
@@ -73,10 +73,10 @@ def follow_path(task: Task, act: Callable[[State], Action]) -> ActionPath:
 
 
 def sample_path(
-    task: Task, policy: TwoLevelPolicy, rng: np.random.Generator | None
-) -> tuple[ActionPath, tuple[Choice, ...]]:
+    task: Task, policy: PolicyNetwork, rng: np.random.Generator | None
+) -> tuple[ActionPath, tuple[Any, ...]]:
     """Samples a path from a policy (Algorithm 1, lines 11-14). Without `rng`, returns its most probable path."""
-    choices: list[Choice] = []
+    choices: list[Any] = []
 
     def act(state: State) -> Action:
         action, choice = policy.choose(state, rng)

@@ -40,20 +40,26 @@ def started(config: LearnConfig, tasks: "PseudoTasks", *, done: int) -> Learning
 def policy_name(learn: LearnSettings) -> str:
     """Returns the name of a policy of this kind (protocol 3)."""
     if learn.crossval_fixed:
-        return "crossval-fixed"
+        return "crossval-fixed" if learn.levels < 3 else "crossval-fixed-codec"
     kind = learn.source.partition(":")[0]
     if learn.search != "reinforce":
         return f"path-{learn.search}{SUFFIX[kind]}"
-    return ("rmm" if learn.levels == 2 else "rmm-one-level") + SUFFIX[kind]
+    return {1: "rmm-one-level", 2: "rmm", 3: "rmm-codec"}[learn.levels] + SUFFIX[kind]
+
+
+def provenance_settings(config: LearnConfig) -> Json:
+    """Returns all settings of a policy training, without the machine's paths."""
+    learn = config.learn.model_dump(mode="json")
+    if config.learn.source.partition(":")[0] == "dataset":
+        learn["source"] = f"dataset:{config.on_source.public()['data']['name']}"
+    return {"learn": learn, "target": config.target.public()}
 
 
 def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]) -> Json:
     """Returns the provenance for the policy's file, without the machine's paths."""
-    target, learn = config.target.public(), config.learn.model_dump(mode="json")
+    target = config.target.public()
     kind = config.learn.source.partition(":")[0]
     data = config.on_source.public()["data"]["name"]
-    if kind == "dataset":
-        learn["source"] = f"dataset:{data}"
     return {
         "name": policy_name(config.learn),
         "oracle": kind == "target",
@@ -66,7 +72,7 @@ def provenance(config: LearnConfig, tasks: "PseudoTasks", means: Sequence[float]
             "budget": None if kind == "dataset" else target["memory"]["budget"],
         },
         "method": target["method"],
-        "settings": {"learn": learn, "target": target},
+        "settings": provenance_settings(config),
         "seed": config.target.seed,
         "rewards": list(means),
     }

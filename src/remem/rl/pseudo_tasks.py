@@ -1,12 +1,14 @@
 """Pseudo tasks (protocol 4): Algorithm 1, line 6. A number gives the same task in every process."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from lightning_fabric import Fabric
 
+from remem.codecs.codec import Codec
+from remem.codecs.table import CODECS, RAW, parse_codecs, resolve_ladder
 from remem.data.bank import Bank
 from remem.data.batches import SMALLEST
 from remem.data.datasets import load_dataset
@@ -14,7 +16,8 @@ from remem.data.preprocessing import Preprocessing
 from remem.data.pseudo import pseudo_scenario, sealed, training_rows
 from remem.data.scenario import Scenario, divide, selected_classes
 from remem.data.settings import ScenarioSettings
-from remem.data.source import ArraySource, Dataset
+from remem.data.source import Dataset
+from remem.data.stored_codes import mean_sizes
 from remem.episode import Episode
 from remem.errors import InputError
 from remem.events import ignore
@@ -25,6 +28,7 @@ from remem.nets.settings import NetSettings
 from remem.rl.batched.nodes import BatchedNodes
 from remem.rl.batched.runs import FeatureTask, can_batch
 from remem.rl.config import LearnConfig
+from remem.rl.feature_bank import CodedFeatures, FeatureBank, Features
 from remem.rl.paths import ActionPath, Node, Reward, Task, TaskKey
 from remem.rl.prefix_tree import PrefixTrainer, one_by_one
 from remem.rl.snapshot_cache import SnapshotCache
@@ -34,7 +38,7 @@ from remem.runs.devices import open_fabric
 from remem.runs.prepared import Prepared
 from remem.seeding import Streams
 from remem.storage.tensorfile import Snapshot
-from remem.types import IntArray, Phase, Samples
+from remem.types import IntArray, Phase, Reader, Samples, Values
 
 KEPT = 64  # tasks kept in memory; others are rebuilt when needed
 
@@ -86,6 +90,12 @@ class PseudoTasks:
                     f"method: {target.method.name} given, but it shares no memory between old and new; "
                     "expected one that does"
                 )
+
+    @cached_property
+    def ladder(self) -> tuple[str, ...]:
+        """The codecs that rungs stand for, from exact to coarse."""
+        key = self.task(TaskKey(0, "full")).key
+        return self._prepared[key].ladder
 
     @property
     def trained(self) -> int:
@@ -167,17 +177,20 @@ class PseudoTasks:
         return Task(key, scenario, prepared.budget, reward)
 
     def _memory(self, scenario: Scenario) -> MemorySettings:
-        """Scales M and E by the share of training samples. Another data set has its own M and E."""
-        memory = self._config.target.memory
+        """Scales M, or B, and E by the share of training samples. Another data set has its own M and E."""
+        memory, bank = self._config.target.memory, scenario.bank
         if self._config.learn.source.startswith("dataset:"):
             return memory.model_copy(update={"budget": None, "exemplars": None})
-        budget = resolve(
-            parse_budget(memory.budget), memory.exemplars, self._target_facts(), row_bytes=scenario.bank.row_bytes
-        )
+        ladder = resolve_ladder(parse_codecs(memory.codec), bank.stored_shape, files=bank.has_files)
+        sizes = mean_sizes(bank, scenario.phases, ladder)
+        spec, facts = parse_budget(memory.budget), self._target_facts()
+        budget = resolve(spec, memory.exemplars, facts, row_bytes=bank.stored_bytes, sizes=sizes)
         if budget.kind == "growing":
             return memory
-        scaled = {"budget": budget.amount, "exemplars": budget.exemplars}
-        return memory.model_copy(update={name: self._in_proportion(n, scenario) for name, n in scaled.items()})
+        amount, exemplars = (self._in_proportion(number, scenario) for number in (budget.amount, budget.exemplars))
+        return memory.model_copy(
+            update={"budget": replace(budget, amount=amount).setting, "exemplars": exemplars, "codec": ",".join(ladder)}
+        )
 
     def _batches_in_proportion(self, train: TrainSettings, scenario: Scenario) -> TrainSettings:
         """Scales the batch size with the task, so that a phase has as many steps as on the target.
@@ -207,8 +220,8 @@ class PseudoTasks:
     def _features(self, key: TaskKey) -> Task:
         """Returns the task with every sample replaced by its features after a phase 0 of the full task."""
         whole = self._base(key)
-        scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()))
-        config = self._prepared[whole.key].config
+        ladder, config = self._prepared[whole.key].ladder, self._prepared[whole.key].config
+        scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()), ladder)
         most = max(1, self._config.learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
         # bf16 would gain nothing. Phase 0 of the heads costs little and keeps all epochs of the target.
         train = {"epochs": self._config.target.train.epochs, "precision": "fp32"}
@@ -254,14 +267,38 @@ def shortened(train: TrainSettings, share: float) -> TrainSettings:
     return train.model_copy(update={"epochs_later": max(1, round(train.epochs_of(1) * share))})
 
 
-def featured(scenario: Scenario, episode: Episode, snapshot: Snapshot) -> Scenario:
-    """Replaces samples by frozen features. Rows are renumbered, since only those of the task have features."""
+@dataclass(frozen=True)
+class DecodedView:
+    """A reader of samples as they come back from a codec."""
+
+    bank: Bank
+    codec: Codec
+
+    def read(self, rows: IntArray) -> Values:
+        values = self.bank.read(rows)
+        return values if self.codec.from_file else self.codec.decode(self.codec.encode(values), self.bank.shape)
+
+
+def featured(scenario: Scenario, episode: Episode, snapshot: Snapshot, ladder: tuple[str, ...] = (RAW,)) -> Scenario:
+    """Replaces samples by frozen features. Rows are renumbered, since only those of the task have features.
+
+    Every codec of the ladder has a table of its own, of the samples as it stores them.
+    """
     episode.restore(snapshot)
     parts = [rows for phase in scenario.phases for rows in (*phase.train.values(), phase.eval_samples.rows)]
     rows = np.unique(np.concatenate(parts))
     samples = Samples(rows, np.zeros(len(rows), np.int64))
-    features = episode.learner.describe(scenario.bank, samples).features.astype(np.float32)
-    bank = Bank(ArraySource(features, samples.labels))
+
+    def describe(reader: Reader) -> Features:
+        return episode.learner.describe(reader, samples).features.astype(np.float32)
+
+    tables = {
+        name: CodedFeatures(describe(DecodedView(scenario.bank, CODECS[name])), scenario.bank.measure(rows, name))
+        for name in ladder
+        if name != RAW
+    }
+    features = describe(scenario.bank)
+    bank = FeatureBank(features, tables, scenario.bank.stored_shape)
     width = features.shape[1]
     return replace(
         scenario,

@@ -1,13 +1,13 @@
-"""REINFORCE for the two-level policy: Eq. 5 and 6, Algorithm 1, lines 20-22. Uses no data, model or episode."""
+"""REINFORCE for policies with probabilities: Eq. 5 and 6, Algorithm 1, lines 20-22. Uses no data, model or episode."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from remem.policies.rmm import Choice, TwoLevelPolicy
+from remem.policies.network import PolicyNetwork
 from remem.rl.settings import ReinforceSettings
 
 
@@ -16,7 +16,7 @@ class Run:
     """One run of a task: the choices of phases 1..N, and the rewards of phases 0..N."""
 
     task: str
-    choices: tuple[Choice, ...]
+    choices: tuple[Any, ...]
     rewards: tuple[float, ...]
 
     @property
@@ -58,7 +58,7 @@ def leave_one_out(runs: Sequence[Run]) -> list[float]:
     return baselines
 
 
-def objective(policy: TwoLevelPolicy, runs: Sequence[Run], baselines: Sequence[float]) -> Tensor:
+def objective(policy: PolicyNetwork, runs: Sequence[Run], baselines: Sequence[float]) -> Tensor:
     """Returns the mean over runs of (R - b) log p(actions), whose gradient is Eq. 6 (Eq. 5)."""
     owners = [index for index, run in enumerate(runs) for _ in run.choices]
     log_probs = policy.log_prob([choice for run in runs for choice in run.choices])
@@ -78,16 +78,13 @@ class Update(NamedTuple):
 class Reinforce:
     """Updates a policy epoch by epoch (lines 20-22). `state()` is everything needed to resume."""
 
-    def __init__(self, policy: TwoLevelPolicy, settings: ReinforceSettings) -> None:
+    def __init__(self, policy: PolicyNetwork, settings: ReinforceSettings) -> None:
         self.policy = policy
         self._settings = settings
         self._average = MovingAverage(settings.decay)
-        eta = [*policy.eta.parameters(), *policy.eta_first.parameters(), *policy.eta_change.parameters()]
+        eta, phi = policy.parameter_groups()
         self._optimizer = torch.optim.Adam(
-            [
-                {"params": eta, "lr": settings.lr_eta},
-                {"params": list(policy.phi.parameters()), "lr": settings.lr_phi},
-            ]
+            [{"params": eta, "lr": settings.lr_eta}, {"params": phi, "lr": settings.lr_phi}]
         )
 
     def step(self, runs: Sequence[Run]) -> Update:

@@ -30,7 +30,8 @@ class RewardLog:
         self._path, self._identity = out / REWARDS, digest(identity)
         self._lines = LineFile(self._path)
 
-    def read(self) -> dict[Node, float]:
+    def read(self, *, repair: bool = True) -> dict[Node, float]:
+        """All rewards; `repair` removes an incomplete last line from the file."""
         known: dict[Node, float] = {}
         text = self._path.read_text(encoding="utf-8", errors="replace") if self._path.exists() else ""
         whole = [line + "\n" for line in text.split("\n")[:-1]]
@@ -42,7 +43,7 @@ class RewardLog:
                     f"{self._path}: line {number} is not a reward ({error}); remove it, and its phase is trained again"
                 ) from error
             known[node] = reward
-        if "".join(whole) != text:
+        if repair and "".join(whole) != text:
             write_atomically(self._path, "".join(whole).encode())
         return known
 

@@ -29,8 +29,9 @@ class ReinforceSettings(Settings):
 class LearnSettings(ReinforceSettings):
     """The `learn` section: Algorithm 1 with K tasks x Z runs in each of m epochs."""
 
-    levels: Literal[1, 2] = Field(
-        default=2, description="1: decide between old and new classes only; 2: also between harder and easier ones."
+    levels: Literal[1, 2, 3] = Field(
+        default=2,
+        description="1: decide between old and new classes; 2: also between harder and easier ones; 3: also the codec.",
     )
     search: Search = Field(
         default="reinforce",
@@ -124,8 +125,10 @@ class LearnSettings(ReinforceSettings):
             raise InputError(f"learn.phases: {list(self.phases or ())} given; a path has one N, expected one number")
         if self.finish_epochs:
             raise InputError(f"learn.finish_epochs: {self.finish_epochs} given; only reinforce has them, expected 0")
-        if self.search == "exhaustive" and self.levels == 2:
-            raise InputError("learn.levels: 2 given; an exhaustive search covers level 1, expected 1")
+        if self.search == "exhaustive" and self.levels != 1:
+            raise InputError(f"learn.levels: {self.levels} given; an exhaustive search covers level 1, expected 1")
+        if self.levels == 3:
+            raise InputError(f"learn.levels: 3 given; {self.search} searches shares and splits, expected 1 or 2")
 
     @property
     def all_epochs(self) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
+from remem.policies.rmm_codec import ThreeLevelPolicy
 from remem.rl.config import LearnConfig
 from remem.rl.paths import Node, TaskSource, sample_path, task_key
 from remem.rl.prefix_tree import RewardCache
@@ -27,13 +28,18 @@ class Epoch:
 
 
 class PolicyTrainer:
-    """Trains a two-level policy. Equal seeds sample equal paths, whichever worker trains the phases."""
+    """Trains a policy of one to three levels. Equal seeds sample equal paths, whichever worker trains the phases."""
 
     def __init__(self, config: LearnConfig, tasks: TaskSource, rewards: RewardCache) -> None:
         self._learn, self._seed = config.learn, config.target.seed
         self._tasks, self._rewards = tasks, rewards
         shape = PolicySettings(hidden=config.learn.hidden, levels=config.learn.levels)
-        self.policy = TwoLevelPolicy(shape, seed=self._seed)  # line 3
+        self.policy: TwoLevelPolicy | ThreeLevelPolicy  # line 3
+        if config.learn.levels == 3:
+            rungs = tasks.path_task(task_key(config.learn, 0, 0, "")).budget.rungs
+            self.policy = ThreeLevelPolicy(rungs, shape, seed=self._seed)
+        else:
+            self.policy = TwoLevelPolicy(shape, seed=self._seed)
         self.reinforce = Reinforce(self.policy, config.learn)
         self.mean_rewards: list[float] = []  # one per complete epoch
 

@@ -19,6 +19,8 @@ from remem.memory.budget import Budget, PhaseFacts, parse_budget, resolve
 from remem.methods.keeping import Keeper
 from remem.methods.learner import Learner, LearnerSpec
 from remem.methods.loop import TrainContext, check_optimizer
+from remem.methods.method import Method
+from remem.methods.settings import MethodSettings
 from remem.methods.table import METHODS
 from remem.nets.backbones import backbone_name
 from remem.nets.network import Network, build_network
@@ -47,7 +49,7 @@ def prepare(
     config, notes = _choose_policy(config, policy)
     config, policy = _pin_policy(config, policy)
     SELECTIONS[config.memory.selection]
-    method = METHODS[config.method.name].build(config.method)
+    method = build_method(config.method)
     check_optimizer(config.train)
     if scenario is None:
         scenario = build_scenario(load_dataset(config.data), config.scenario, config.data)
@@ -62,6 +64,18 @@ def prepare(
     prepared = Prepared(resolved, scenario, budget, method, policy, module, notes, ladder)
     network_builder(prepared)(0)  # raises if the backbone does not fit the data
     return prepared
+
+
+def build_method(settings: MethodSettings) -> Method:
+    """Builds a method. What it keeps must be what it is registered for."""
+    entry = METHODS[settings.name]
+    method = entry.build(settings)
+    if method.replay not in entry.replay:
+        raise InputError(
+            f"method: {settings.name} keeps '{method.replay}' of old samples, but is registered for "
+            f"{' or '.join(entry.replay)}; expected MethodEntry(..., replay=('{method.replay}',))"
+        )
+    return method
 
 
 def _ladder(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
@@ -131,6 +145,7 @@ def open_episode(
         streams,
         eval_bank=scenario.eval_bank,
         ladder=prepared.ladder,
+        equal_steps=config.memory.equal_steps,
     )
 
 

@@ -20,6 +20,7 @@ from remem.runs.trees import Tree, merged, value_at
 from remem.settings import Settings
 from remem.user_paths import expand
 
+NO_EFFECT = ("data.root", "data.max_gigabytes", "data.max_pixels", "train.checkpoint_minutes")
 Section = TypeVar("Section", bound=BaseModel)
 
 
@@ -59,14 +60,21 @@ class RunConfig(Settings):
         name = str(value.get("name", MethodSettings().name))
         return METHODS[name].settings.model_validate({**value, "name": name})
 
+    def with_effect(self) -> Tree:
+        """Returns all settings on which a number can depend."""
+        tree = self.model_dump(mode="json")
+        for key in NO_EFFECT:
+            section, _, name = key.partition(".")
+            del tree[section][name]
+        return tree
+
     def public(self) -> Tree:
         """Returns all settings without the machine's paths, for result files."""
-        tree = self.model_dump(mode="json")
-        del tree["data"]["root"]
+        tree = self.with_effect()
         del tree["policy_sha256"]  # part of the policy's provenance
-        del tree["train"]["checkpoint_minutes"]  # changes no number
-        if tree["memory"]["codec"] == RAW:  # results of the paper's setting stay as they are
-            del tree["memory"]["codec"]
+        for name, value in (("codec", RAW), ("equal_steps", False)):
+            if tree["memory"][name] == value:  # results of the paper's setting stay as they are
+                del tree["memory"][name]
         tree["policy"] = Path(self.policy).name
         kind, colon, path = self.data.name.partition(":")
         tree["data"]["name"] = f"{kind}:{Path(path).name}" if colon else kind

@@ -4,18 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from remem.errors import DamagedFileError, InputError
-from remem.runs.config import RunConfig, validate
+from remem.runs.config import NO_EFFECT, RunConfig, validate
 from remem.runs.results import RunResult
 from remem.storage.jsonfile import differences
 
 # Settings that are decided when a run begins, so that a plan does not know them yet.
 DECIDED = ("train.device", "train.strategy", "train.precision", "train.threads", "augment", "net.name", "memory")
-ELSEWHERE = (
-    "data.root",
-    "policy",
-    "policy_sha256",
-    "train.checkpoint_minutes",
-)  # may move; policies are compared by their names
+ELSEWHERE = (*NO_EFFECT, "policy", "policy_sha256")  # policies are compared by their names
 
 
 def require_own_result(path: Path, result: RunResult, config: RunConfig, fingerprint: str) -> None:

@@ -20,10 +20,9 @@ DEPENDS_ON = ("seed", "augment", "net", "train")  # memory and fine-tuning start
 
 def phase0_key(prepared: Prepared) -> str:
     """Returns equal keys for runs whose phase 0 is the same computation on the same samples."""
-    scenario, config = prepared.scenario, prepared.config.model_dump(mode="json")
+    scenario, config = prepared.scenario, prepared.config.with_effect()
     first, method = scenario.phases[0], prepared.method
     digest = hashlib.sha256()
-    del config["train"]["checkpoint_minutes"]  # changes no number
     facts = {name: config[name] for name in DEPENDS_ON}
     facts["data"] = [scenario.bank.fingerprint, scenario.eval_bank.fingerprint, repr(scenario.preprocessing)]
     shared = [method.phase0, method.readout, method.head.model_dump(mode="json")]

@@ -66,7 +66,11 @@ def _in_memory(fabric: Fabric, prepared: Prepared, emit: Emit) -> RunResult:
     episode = open_episode(prepared, fabric, emit)
     records = [PhaseRecord.of(result) for result in phases(episode, prepared, emit)]
     return RunResult.of(
-        public_facts(prepared), records, peak=episode.samples_peak, bytes_peak=episode.bytes_peak, complete=True
+        public_facts(prepared, episode),
+        records,
+        peak=episode.samples_peak,
+        bytes_peak=episode.bytes_peak,
+        complete=True,
     )
 
 
@@ -222,7 +226,7 @@ class FolderRun:
         if writer is not None:
             writer.finish(episode, means, records)
         return RunResult.of(
-            public_facts(self.prepared),
+            public_facts(self.prepared, episode),
             records,
             peak=episode.samples_peak,
             bytes_peak=episode.bytes_peak,

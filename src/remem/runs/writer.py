@@ -64,7 +64,7 @@ class RunWriter:
     def finish(self, episode: Episode, means: FloatArray | None, records: list[PhaseRecord]) -> None:
         """Saves the model, the predictions and the complete result at the end of the run."""
         scenario = self._prepared.scenario
-        facts = {**public_facts(self._prepared).model_dump(mode="json"), "shape": list(scenario.bank.shape)}
+        facts = {**public_facts(self._prepared, episode).model_dump(mode="json"), "shape": list(scenario.bank.shape)}
         save_model(self._out / "model.safetensors", facts, episode.learner.state(), means)
         predictions: dict[str, IntArray] = {
             name.removeprefix(HISTORY): value.numpy().astype(np.int64) for name, value in self._history.items()
@@ -75,7 +75,7 @@ class RunWriter:
 
     def _save_result(self, episode: Episode, records: list[PhaseRecord], *, complete: bool) -> None:
         result = RunResult.of(
-            public_facts(self._prepared),
+            public_facts(self._prepared, episode),
             records,
             peak=episode.samples_peak,
             bytes_peak=episode.bytes_peak,
@@ -84,14 +84,15 @@ class RunWriter:
         save_result(self._out / RESULT, result)
 
 
-def public_facts(prepared: Prepared) -> RunFacts:
-    """Returns the facts about a run for `result.json`."""
+def public_facts(prepared: Prepared, episode: Episode | None = None) -> RunFacts:
+    """Returns the facts about a run for `result.json`. What the episode has kept decides what is an oracle."""
+    replay = prepared.method.replay if episode is None else episode.learner.replay
     scenario, method, policy = prepared.scenario, prepared.method, prepared.policy
     config = prepared.config.public()
     return RunFacts(
         config=config,
         head=method.readout,
-        oracle=policy.oracle or method.replay == "all",
+        oracle=policy.oracle or replay == "all",
         policy_saw_classes=saw_classes(policy, scenario, config["data"]["name"]),
         policy=policy.provenance(),
         memory=prepared.memory_in_words,

@@ -22,7 +22,8 @@ WRITTEN = (
 )
 
 
-CHANGEABLE = ("data.root", "train.checkpoint_minutes")  # settings on which no number depends
+# Settings on which no number depends, at any depth.
+CHANGEABLE = ("data.root", "data.max_gigabytes", "data.max_pixels", "train.checkpoint_minutes")
 
 
 @dataclass(frozen=True)

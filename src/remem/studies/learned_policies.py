@@ -13,9 +13,11 @@ from remem.types import Json
 LEARNED: Mapping[str, Mapping[str, Any]] = {  # protocol 3; those trained on the target are oracles
     "rmm-learned": {"source": "phase0", "levels": 2},
     "rmm-one-level-learned": {"source": "phase0", "levels": 1},
+    "rmm-codec-learned": {"source": "phase0", "levels": 3},  # also chooses codecs; needs a budget in bytes
     "rmm-transferred": {"levels": 2},  # from the data set of learn.source
     "rmm-upper-bound": {"source": "target", "levels": 2},
     "crossval-fixed-pseudo": {"source": "phase0", "crossval_fixed": True},
+    "crossval-fixed-codec-pseudo": {"source": "phase0", "crossval_fixed": True, "levels": 3},  # shares and codecs
     "crossval-fixed": {"source": "target", "crossval_fixed": True},
 }
 

@@ -115,6 +115,7 @@ def open_learning_display(console: Console, announce: Announce, *, quiet: bool) 
 
 
 def path_text(path: Sequence[Sequence[int]]) -> str:
-    """Old shares, then the splits between harder and easier halves: `.6 .6 .5 | .5 .4 .5`."""
+    """Old shares, then the splits between harder and easier halves: `.6 .6 .5 | .5 .4 .5`; then rungs, if any."""
     shares, splits = (" ".join(f".{action[level]}" for action in path) for level in (0, 1))
-    return f"{shares} | {splits}"
+    rungs = [str(action[2]) if len(action) > 2 else "0" for action in path]
+    return f"{shares} | {splits}" + (f" | {' '.join(rungs)}" if set(rungs) > {"0"} or "0" not in rungs else "")

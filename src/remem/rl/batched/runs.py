@@ -6,18 +6,21 @@ rankings are shared by all runs of a task.
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from remem.action import Action
+from remem.codecs.table import CODECS, RAW
 from remem.errors import BudgetError
 from remem.evaluation.metrics import accuracy
-from remem.memory.allocator import Allocator
+from remem.memory.allocator import Allocator, fit_bytes
 from remem.memory.budget import PhaseFacts as PhaseCounts
 from remem.methods.describe import Described
 from remem.methods.learner import balanced_quota
@@ -27,6 +30,7 @@ from remem.methods.stage import Stage
 from remem.nets.heads import HEADS, Head
 from remem.rl.batched.heads import HeadOnly, StackedHead
 from remem.rl.batched.training import HeldSet, both, padded, train_heads
+from remem.rl.feature_bank import FeatureBank
 from remem.rl.paths import Task
 from remem.runs.prepared import Prepared
 from remem.seeding import Streams
@@ -52,10 +56,20 @@ class RunState:
     groups: tuple[Group, ...]
     old_tenths: int
     head: Head
+    rung: int = 0
+    table: int = 0  # place of the table that the features of held samples come from; 0: exact samples
 
     @property
     def nbytes(self) -> int:
         return sum(rows.nbytes for rows in self.held.values()) + sum(p.nbytes for p in self.head.parameters())
+
+
+class Ranked(NamedTuple):
+    """What a ranking depends on. A class's rows are those that are loaded first, so their number is enough."""
+
+    table: int
+    label: int
+    rows: int
 
 
 class FeatureTask:
@@ -65,11 +79,26 @@ class FeatureTask:
         config, bank = prepared.config, task.scenario.bank
         self.task, self.method, self.train, self.finetune = task, prepared.method, config.train, config.finetune
         self.streams = Streams(config.seed, task.key.stream)
-        self.features: NDArray[np.float32] = bank.read(np.arange(bank.next_row))
-        self.head = HEADS[self.method.head.name].build(self.method.head, self.features.shape[1])
-        self.inputs = self.head.prepare(torch.from_numpy(self.features))
+        assert isinstance(bank, FeatureBank)
+        self.bank, self.ladder = bank, prepared.ladder
+        self.codecs = (RAW, *(codec for codec in prepared.ladder if codec != RAW))  # of the tables
+        self.tables = [bank.table(codec) for codec in self.codecs]
+        self.rows = len(self.tables[0])
+        self.head = HEADS[self.method.head.name].build(self.method.head, self.width)
+        self.inputs = self.head.prepare(torch.from_numpy(np.concatenate(self.tables)))  # one table after another
         self._selection = SELECTIONS[config.memory.selection]
-        self._rankings: dict[tuple[int, int], IntArray] = {}  # by class and number of rows
+        self._rankings: dict[Ranked, IntArray] = {}
+
+    @property
+    def width(self) -> int:
+        return int(self.tables[0].shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(table.nbytes for table in self.tables)
+
+    def table_of(self, rung: int) -> int:
+        return self.codecs.index(self.ladder[rung])
 
     @property
     def phases(self) -> Sequence[Phase]:
@@ -82,29 +111,30 @@ class FeatureTask:
     def signature(self, phase: int) -> tuple[object, ...]:
         """Runs with equal signatures can be trained together."""
         facts = self.facts(phase)
-        return facts.old_classes, facts.new_classes, self.features.shape[1], repr(self.train), repr(self.finetune)
+        return facts.old_classes, facts.new_classes, self.width, repr(self.train), repr(self.finetune)
 
-    def rank(self, held: Mapping[int, IntArray], phase: int, purpose: str) -> dict[int, IntArray]:
+    def rank(self, held: Mapping[int, IntArray], table: int, phase: int, purpose: str) -> dict[int, IntArray]:
         """The rows of every class, best first."""
         if self._selection.draws:
             groups = list(held.values())
-            ranked = self._selection.rank(self.features, groups, self.streams.numpy(phase, purpose), 1)
+            ranked = self._selection.rank(self.tables[table], groups, self.streams.numpy(phase, purpose), 1)
             return dict(zip(held, ranked, strict=True))
-        return {label: self._rankings[label, len(rows)] for label, rows in held.items()}
+        return {label: self._rankings[Ranked(table, label, len(rows))] for label, rows in held.items()}
 
-    def unranked(self, held: Mapping[int, IntArray]) -> dict[tuple[int, int], IntArray]:
+    def unranked(self, held: Mapping[int, IntArray], table: int) -> dict[Ranked, IntArray]:
         """Classes that no run has ranked yet. How many rows of a class were loaded decides which ones."""
         if self._selection.draws:
             return {}
-        keys = {(label, len(rows)): rows for label, rows in held.items()}
+        keys = {Ranked(table, label, len(rows)): rows for label, rows in held.items()}
         return {key: rows for key, rows in keys.items() if key not in self._rankings}
 
-    def rank_all(self, wanted: Mapping[tuple[int, int], IntArray]) -> None:
-        """Ranks many classes in one call."""
-        if wanted:
-            rng = self.streams.numpy(0, "unused")  # this selection draws nothing
-            ranked = self._selection.rank(self.features, list(wanted.values()), rng, 1)
-            self._rankings.update(zip(wanted, ranked, strict=True))
+    def rank_all(self, wanted: Mapping[Ranked, IntArray]) -> None:
+        """Ranks many classes, all of a table in one call."""
+        rng = self.streams.numpy(0, "unused")  # this selection draws nothing
+        for table in sorted({key.table for key in wanted}):
+            own = {key: rows for key, rows in wanted.items() if key.table == table}
+            ranked = self._selection.rank(self.tables[table], list(own.values()), rng, 1)
+            self._rankings.update(zip(own, ranked, strict=True))
 
 
 @dataclass
@@ -118,7 +148,14 @@ class _Run:
     held: dict[int, IntArray] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
     old_tenths: int = 0
+    rung: int = 0
+    table: int = 0
     head: Head = field(init=False)
+
+    @property
+    def start(self) -> int:
+        """Where the features of its held samples begin."""
+        return self.base + self.table * self.task.rows
 
     def samples(self) -> Samples:
         labels = sorted(self.held)
@@ -134,7 +171,7 @@ def train_phase(
     Runs of a task must follow each other.
     """
     tasks = {id(task): task for task, _, _ in runs}
-    together = sum(task.features.nbytes for task in tasks.values()) <= CHUNK_BYTES // 2
+    together = sum(task.nbytes for task in tasks.values()) <= CHUNK_BYTES // 2
     for _, members in groupby(runs, key=lambda run: None if together else id(run[0])):
         alike, size = list(members), chunk_size(phase, runs[0][0])
         for start in range(0, len(alike), size):
@@ -144,9 +181,13 @@ def train_phase(
 def chunk_size(phase: int, task: FeatureTask) -> int:
     """How many runs fit the limit together; at least one."""
     facts, arriving = task.facts(phase), task.phases[phase].arriving
-    held = task.task.budget.total(facts.old_classes, arriving) if phase else arriving
+    budget = task.task.budget
+    held = max(
+        budget.total(facts.old_classes, arriving, phase=phase, rung=rung) if phase else arriving
+        for rung in range(budget.rungs)
+    )
     evaluated = sum(len(past.eval_samples) for past in task.phases[: phase + 1])
-    classes, width = facts.old_classes + facts.new_classes, task.features.shape[1]
+    classes, width = facts.old_classes + facts.new_classes, task.width
     columns: int = classes * math.prod(task.head.row[:-1])  # of all proxies
     tables = held * (2 * classes + width) + evaluated * (3 * columns + width)
     step = task.train.batch_size * (8 * columns + 2 * width)
@@ -161,7 +202,7 @@ class Chunk:
     def __init__(self, phase: int, runs: Sequence[tuple[FeatureTask, RunState | None, Action | None]]) -> None:
         self._phase = phase
         tasks = list({id(task): task for task, _, _ in runs}.values())
-        starts = np.cumsum([0, *(len(task.features) for task in tasks)])
+        starts = np.cumsum([0, *(len(task.inputs) for task in tasks)])
         bases = {id(task): int(start) for task, start in zip(tasks, starts, strict=False)}
         self._features = tasks[0].inputs if len(tasks) == 1 else torch.cat([task.inputs for task in tasks])
         self._tasks = tasks
@@ -181,7 +222,7 @@ class Chunk:
             self._rank_missing([self._latest(run, self._phase) for run in self._runs])
             self._train("balanced", [self._balanced(run) for run in self._runs])
         rewards = self._evaluate()
-        states = [RunState(run.held, run.groups, run.old_tenths, run.head) for run in self._runs]
+        states = [RunState(run.held, run.groups, run.old_tenths, run.head, run.rung, run.table) for run in self._runs]
         return list(zip(states, rewards, strict=True))
 
     def _latest(self, run: _Run, phase: int) -> dict[int, IntArray]:
@@ -192,23 +233,27 @@ class Chunk:
     def _rank_missing(self, held: Sequence[Mapping[int, IntArray]]) -> None:
         """Ranks the classes that no run has ranked yet, all classes of a task in one call."""
         for task in self._tasks:
-            wanted: dict[tuple[int, int], IntArray] = {}
+            wanted: dict[Ranked, IntArray] = {}
             for run, rows in zip(self._runs, held, strict=True):
                 if run.task is task:
-                    wanted |= task.unranked(rows)
+                    wanted |= task.unranked(rows, run.table)
             task.rank_all(wanted)
 
     def _rank_latest(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Ranks the classes of the previous phase and returns their harder and easier halves, for every run."""
         latest = [self._latest(run, self._phase - 1) for run in self._runs]
+        for run in self._runs:
+            assert run.before is not None
+            run.groups, run.old_tenths = run.before.groups, run.before.old_tenths
+            run.rung, run.table = run.before.rung, run.before.table
         self._rank_missing(latest)
         for run, rows in zip(self._runs, latest, strict=True):
             assert run.before is not None
-            run.held = dict(run.before.held) | run.task.rank(rows, self._phase, "rank")
-            run.groups, run.old_tenths = run.before.groups, run.before.old_tenths
+            run.held = dict(run.before.held) | run.task.rank(rows, run.table, self._phase, "rank")
         parts = [np.concatenate(list(rows.values())) for rows in latest]
         labels = [np.repeat(list(rows), [len(own) for own in rows.values()]) for rows in latest]
-        logits = self._logits([run.before.head for run in self._runs if run.before is not None], parts)
+        starts = [run.start for run in self._runs]
+        logits = self._logits([run.before.head for run in self._runs if run.before is not None], parts, starts)
         classes = logits.shape[2]
         # One call for all runs: the labels of run r are shifted by r times the number of classes.
         flat = np.concatenate([logits[run, : len(own)] for run, own in enumerate(parts)])
@@ -220,26 +265,50 @@ class Chunk:
         """Eq. 1 and 2."""
         assert run.action is not None
         phase, sizes = run.task.phases[self._phase], [len(past.classes) for past in run.task.phases[: self._phase]]
-        allocator = Allocator(run.task.task.budget, sizes, run.groups, run.old_tenths)
+        allocator = Allocator(run.task.task.budget, sizes, run.groups, run.old_tenths, run.rung)
         state = allocator.observe(PhaseCounts(len(phase.classes), phase.arriving))
         allocator.split(harder, easier, run.action)
         decision = allocator.decide(state, run.action)
         held = {label: len(run.held[label]) for label in sorted(run.held)}
         arriving = {label: len(rows) for label, rows in phase.train.items()}
-        run.groups, run.old_tenths = allocator.groups, allocator.old_tenths
-        return allocator.allocate(state, decision, held=held, arriving=arriving)
+        run.groups, run.old_tenths, run.rung = allocator.groups, allocator.old_tenths, allocator.rung
+        run.table = run.task.table_of(run.rung)
+        allocation = allocator.allocate(state, decision, held=held, arriving=arriving)
+        return self._fit(run, allocation, partial(allocator.shrink, held=held, arriving=arriving))
+
+    def _fit(self, run: _Run, allocation: Allocation, shrink: Callable[[Allocation, int], Allocation]) -> Allocation:
+        """Drops samples until their bytes fit, as `Episode` does."""
+        task, limit = run.task, run.task.task.budget.bytes
+        codec = task.ladder[run.rung]
+        if limit is None or CODECS[codec].size(task.bank.stored_shape) is not None:
+            return allocation
+        rows = {label: run.held[label][:quota] for label, quota in allocation.old.items()}
+        rows |= {label: self._drawn(run, label)[:quota] for label, quota in allocation.new.items()}
+        return fit_bytes(allocation, limit, {k: task.bank.measure(own, codec) for k, own in rows.items()}, shrink)
+
+    def _drawn(self, run: _Run, label: int) -> IntArray:
+        """The training rows of a new class in the order in which they are loaded."""
+        rows = run.task.phases[self._phase].train[label]
+        return rows[run.task.streams.numpy(self._phase, f"load/{label}").permutation(len(rows))]
 
     def _load(self, run: _Run, allocation: Allocation | None) -> None:
         """Cuts old classes to their quotas and loads new data, as `Episode` does: lines 15-17."""
         if allocation is not None:
             run.held = {label: run.held[label][:quota] for label, quota in allocation.old.items()}
-        for label, rows in run.task.phases[self._phase].train.items():
-            quota = len(rows) if allocation is None else allocation.new[label]
-            order = run.task.streams.numpy(self._phase, f"load/{label}").permutation(len(rows))
-            run.held[label] = np.sort(rows[order[:quota]])
-        total = sum(map(len, run.held.values()))
-        if allocation is not None and total > allocation.budget:
-            raise BudgetError(f"{total} samples are held, but the budget is {allocation.budget}")
+        for label in run.task.phases[self._phase].train:
+            drawn = self._drawn(run, label)
+            quota = len(drawn) if allocation is None else allocation.new[label]
+            run.held[label] = np.sort(drawn[:quota])
+        if allocation is not None:
+            self._require_within(run, allocation.budget)
+
+    def _require_within(self, run: _Run, bound: int) -> None:
+        rows, budget = run.samples().rows, run.task.task.budget
+        if len(rows) > bound:
+            raise BudgetError(f"{len(rows)} samples are held, but the budget is {bound}")
+        stored = int(run.task.bank.measure(rows, run.task.ladder[run.rung]).sum()) if budget.bytes is not None else 0
+        if budget.bytes is not None and stored > budget.bytes:
+            raise BudgetError(f"{stored} bytes are held, but the budget is {budget.bytes}")
 
     def _grow(self, run: _Run) -> None:
         """A head with rows for the new classes, initialised by the method."""
@@ -249,7 +318,7 @@ class Chunk:
         run.head.grow(facts.new_classes, generator)
 
         def describe(samples: Samples) -> Described:
-            return Described(task.features[samples.rows], np.empty((len(samples), 0), np.float32))
+            return Described(task.tables[run.table][samples.rows], np.empty((len(samples), 0), np.float32))
 
         task.method.begin(HeadOnly(run.head).as_network, facts, run.samples(), describe)
 
@@ -261,7 +330,7 @@ class Chunk:
         train_heads(
             self._stage(name, head),
             head,
-            [HeldSet(part.rows + run.base, part.labels, run.task.streams) for run, part in pairs],
+            [HeldSet(part.rows + run.start, part.labels, run.task.streams) for run, part in pairs],
             self._features,
             settings=self._settings,
             phase=self._phase,
@@ -278,7 +347,7 @@ class Chunk:
         """All old exemplars, and for each new class as many of its best samples as an old class has on average."""
         old = {label: rows for label, rows in run.held.items() if label < self._facts.old_classes}
         quota = balanced_quota(sum(map(len, old.values())), self._facts.old_classes)
-        ranked = run.task.rank(self._latest(run, self._phase), self._phase, "balance")
+        ranked = run.task.rank(self._latest(run, self._phase), run.table, self._phase, "balance")
         parts = {label: old[label] for label in sorted(old)} | {label: rows[:quota] for label, rows in ranked.items()}
         labels = np.repeat(list(parts), [len(rows) for rows in parts.values()])
         return Samples(np.concatenate(list(parts.values())), labels)
@@ -287,12 +356,13 @@ class Chunk:
         """Accuracies of the heads on the evaluation samples of all seen classes: line 19."""
         seen = {id(task): _seen(task, self._phase) for task in self._tasks}
         parts = [seen[id(run.task)] for run in self._runs]
-        predicted = self._logits([run.head for run in self._runs], [part.rows for part in parts]).argmax(axis=2)
+        exact = [run.base for run in self._runs]
+        predicted = self._logits([run.head for run in self._runs], [part.rows for part in parts], exact).argmax(axis=2)
         return [accuracy(part.labels, own[: len(part)]) for own, part in zip(predicted, parts, strict=True)]
 
-    def _logits(self, own: Sequence[Head], rows: Sequence[IntArray]) -> NDArray[np.float32]:
-        """Logits of some rows of every run's own task, (R, n, C); shorter parts are padded."""
-        heads, shifted = StackedHead(own), [part + run.base for run, part in zip(self._runs, rows, strict=True)]
+    def _logits(self, own: Sequence[Head], rows: Sequence[IntArray], starts: Sequence[int]) -> NDArray[np.float32]:
+        """Logits of some rows of a table of every run's own task, (R, n, C); shorter parts are padded."""
+        heads, shifted = StackedHead(own), [part + start for start, part in zip(starts, rows, strict=True)]
         with torch.no_grad():
             inputs = self._features.index_select(0, padded(shifted)).unflatten(0, (len(self._runs), -1))
             logits: NDArray[np.float32] = heads.scaled(heads.class_scores(inputs, both(heads))).numpy()
