@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
+from remem.codecs.table import RAW
 from remem.data.bank import Bank
-from remem.data.stored_codes import codes_from
 from remem.errors import InputError
 from remem.report.groups import group_runs, run_names
 from remem.report.inputs import StoredRun
@@ -95,9 +95,7 @@ def _stored(bank: Bank, snapshot: "Snapshot") -> tuple[Bank, dict[int, IntArray]
     if "owned" in parts:
         owned = dict(zip(parts["owned"]["rows"].tolist(), parts["owned"]["values"], strict=True))
         bank.restore_owned(owned, facts["next_row"])
-    codec = facts.get("codec")
-    if codec is not None and "codes" in parts:
-        bank.restore_codes({codec: codes_from(parts["codes"], state["rows"], codec, bank.shape)})
+    bank.restore_codes(parts.get("codes", {}), state["rows"], facts.get("codec", RAW))
     rows = np.split(state["rows"], np.cumsum(state["counts"])[:-1])
     return bank, dict(zip(state["labels"].tolist(), rows, strict=True))
 
