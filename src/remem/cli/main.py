@@ -66,7 +66,7 @@ def load_command(path: str) -> Any:
     return typer.main.get_command(target)
 
 
-app = typer.Typer(name="remem", cls=LazyGroup, help=ABOUT, **PLAIN)
+app = typer.Typer(name="remem", cls=LazyGroup, help=ABOUT, **{**PLAIN, "add_completion": True})
 for _name, (_path, _line) in COMMANDS.items():
     app.command(_name, help=_line)(lambda: None)
 
