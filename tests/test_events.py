@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import remem
-from remem.events import Event, fan_out, ignore
+from remem.events import Event, Notice, fan_out, ignore
 from remem.methods.events import EpochEnded
 from remem.rl.events import LearningStarted, NodesTrained, PolicyUpdated, TaskSummary
 from remem.runs.events import PhaseEvaluated, PhaseSize, PhaseStarted, RunStarted
@@ -40,6 +40,7 @@ EVENTS: list[Event] = [
     JobEnded("phase 0 of static_seed-0"),
     LearningProgress("seed-0/rmm-learned", NodesTrained(0, 0.5, None, 7)),
     JobProgress("static_seed-0", RUN),
+    Notice("a checkpoint is damaged; going on from the one before it"),
 ]
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, StrictInt
 
 from cli.conftest import Command
 from remem.cli.flags import FLAGS, Flag, SettingSources, field_of, flag_parameter, parsed_type, takes_settings, typed
-from remem.cli.main import COMMANDS, load_command
+from remem.cli.main import COMMANDS, load_command, main
 from remem.cli.options import COMMON, LEARNING, SCENARIO, TRAINING, Out
 from remem.methods.settings import MethodSettings
 from remem.methods.table import METHODS
@@ -114,3 +114,22 @@ def test_help_has_every_flag_with_its_description(
 def test_the_table_of_commands_has_the_first_line_of_each_help(name: str) -> None:
     path, line = COMMANDS[name]
     assert load_command(path).help.splitlines()[0] == line
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("remem re", {"resume", "report"}),
+        ("remem run --pha", {"--phases"}),
+        ("remem figure x --kind m", {"memory", "matrix"}),
+    ],
+)
+def test_the_shell_completes_commands_flags_and_values(
+    typed: str, offered: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_REMEM_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    assert set(capsys.readouterr().out.split()) >= offered

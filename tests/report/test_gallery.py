@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from remem.cli.main import main
+from remem.codecs.table import CODECS
 from remem.data.datasets import load_dataset
 from remem.data.settings import DataSettings
 from remem.report.gallery import EACH, SIDE, gallery
@@ -58,6 +59,27 @@ def test_held_and_dropped_pictures_of_every_class(run: Path) -> None:
             small = tile.reshape(8, SIDE // 8, 8, SIDE // 8).mean(axis=(1, 3))
             nearest = np.abs(pictures - small).mean(axis=(1, 2)).min()
             assert nearest < 8  # grey levels; WebP is lossy
+
+
+def test_what_is_stored_coarsely_is_shown_so(tmp_path: Path) -> None:
+    out = tmp_path / "coarse"
+    budget = ("--budget", "3200B", "--codec", "ycc420-4")  # 32 bytes for 8 x 8 grey levels of 4 bits
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", *FLAGS, *budget, "--quiet", "--out", str(out)])
+    result, data = load_result(out), load_dataset(DataSettings(name="digits"))
+    every = data.train.read(np.arange(len(data.train.labels)))
+    codec = CODECS["ycc420-4"]
+    decoded = codec.decode(codec.encode(every), every.shape[1:])
+    distances = []
+    for position, one in enumerate(gallery("run", out).classes):
+        assert one.held == result.phases[-1].held_per_class[str(position)]
+        own = data.train.labels == result.class_order[position]
+        for tile in tiles(one.held_strip):
+            small = tile.reshape(8, SIDE // 8, 8, SIDE // 8).mean(axis=(1, 3))
+            exact, coarse = (np.abs(x[own][..., 0] - small).mean(axis=(1, 2)).min() for x in (every, decoded))
+            distances.append((exact, coarse))
+    exact, coarse = np.mean(distances, axis=0)
+    assert coarse < exact / 2  # what is left is the loss of WebP
 
 
 def test_without_data_or_checkpoint_the_reason_is_given(run: Path, tmp_path: Path) -> None:

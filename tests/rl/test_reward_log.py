@@ -48,7 +48,7 @@ def test_a_line_that_was_cut_off_is_removed_from_the_file(tmp_path: Path) -> Non
         '{"task": {"number": 0, "fidelity": "short"}, "path": [], "reward": 1.5}',
         '{"task": {"number": 0, "fidelity": "short"}, "path": [], "reward": NaN}',
         '{"task": {"number": 0, "fidelity": "short"}, "path": [[]], "reward": 0.5}',
-        '{"task": {"number": 0, "fidelity": "short"}, "path": [[6, 5, 5, 5]], "reward": 0.5}',
+        '{"task": {"number": 0, "fidelity": "short"}, "path": [[6, 5, 0, 5]], "reward": 0.5}',
         '{"task": {"number": 0, "fidelity": "short"}, "path": [6], "reward": 0.5}',
         '{"task": {"number": 0, "fidelity": "short"}, "path": [["x", 5]], "reward": 0.5}',
         '{"task": {"numero": 0}, "path": [], "reward": 0.5}',

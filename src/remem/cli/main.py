@@ -34,7 +34,7 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
     ),
     "study": ("remem.cli.study:study", "Run a grid: methods x policies x phases x seeds, and any other setting."),
     "resume": ("remem.cli.resume:resume", "Continue an interrupted run, policy learning or study."),
-    "check": ("remem.cli.check:check", "Verify every file of a run, a learning, a study or a policy."),
+    "check": ("remem.cli.check:check", "Verify every file of a folder and say what to do."),
     "predict": (
         "remem.cli.predict:predict",
         "Name the classes of new images or vectors, with the model of a finished run.",
@@ -66,7 +66,7 @@ def load_command(path: str) -> Any:
     return typer.main.get_command(target)
 
 
-app = typer.Typer(name="remem", cls=LazyGroup, help=ABOUT, **PLAIN)
+app = typer.Typer(name="remem", cls=LazyGroup, help=ABOUT, **{**PLAIN, "add_completion": True})
 for _name, (_path, _line) in COMMANDS.items():
     app.command(_name, help=_line)(lambda: None)
 

@@ -30,7 +30,7 @@ def report(
 
     words = ["remem", "report", *map(str, sources), "--out", str(out)]
     words += ["--title", title] if title else []
-    named = title or ", ".join(path.resolve().name for path in sources)
+    named = title or ", ".join(_name(path.resolve()) for path in sources)
     runs = read_runs(sources)
     origin = Origin(named, shlex.join(words), find_policies(sources), data_root)
     try:
@@ -38,3 +38,8 @@ def report(
     except OSError as error:
         raise InputError(f"--out: {out} cannot be written ({error.strerror})") from error
     typer.echo(f"report: {out}", err=True)
+
+
+def _name(path: Path) -> str:
+    """The name of a run or study; its folder `runs` has the study's name."""
+    return path.parent.name if path.name == "runs" else path.name

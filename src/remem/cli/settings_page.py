@@ -63,7 +63,7 @@ def methods_section() -> str:
                 methods.setdefault(tuple(row(f"method.{key}", field)), []).append(f"`{name}`")
     rows = [["all", *row("method.name", MethodSettings.model_fields["name"])]]
     rows += [[", ".join(names), *cells] for cells, names in methods.items()]
-    about = "Each method has its own settings. The pages in [methods/](methods/) explain them."
+    about = "Each method has its own settings. The pages in [methods/](../README.md#methods) explain them."
     return f"## method\n\n{about}\n\n{table(('method', *HEADER), rows)}"
 
 

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
+from remem.codecs.table import RAW
+from remem.data.bank import Bank
 from remem.errors import InputError
-from remem.memory.store import Memory
 from remem.report.groups import group_runs, run_names
 from remem.report.inputs import StoredRun
-from remem.types import IntArray, Values
+from remem.types import IntArray
 
 if TYPE_CHECKING:
     from remem.runs.prepared import Prepared
+    from remem.storage.tensorfile import Snapshot
 
 CHECKPOINT = "checkpoint.safetensors"
 CLASSES, EACH = 12, 8  # how many classes are shown, and how many pictures of each
@@ -82,39 +84,41 @@ def gallery(name: str, folder: Path, data_root: Path | None = None) -> Gallery:
         return Gallery(name, (), str(error))
     if len(prepared.scenario.bank.shape) != 3:
         return Gallery(name, (), "the samples are vectors")
-    parts = {name.partition("/")[2]: v.numpy() for name, v in snapshot.tensors.items() if name.startswith("memory/")}
-    owned = {
-        name: snapshot.tensors[name].numpy() for name in ("owned/rows", "owned/values") if name in snapshot.tensors
-    }
-    refined = dict(zip(owned["owned/rows"].tolist(), owned["owned/values"], strict=True)) if owned else {}
-    return Gallery(name, tuple(_shown(prepared, Memory.from_state(parts), refined)))
+    bank, held = _stored(prepared.scenario.bank.fresh_copy(), snapshot)
+    return Gallery(name, tuple(_shown(prepared, bank, held)))
 
 
-def _shown(prepared: "Prepared", memory: Memory, refined: Mapping[int, Values]) -> list[Shown]:
-    scenario, counts = prepared.scenario, memory.counts()
+def _stored(bank: Bank, snapshot: "Snapshot") -> tuple[Bank, dict[int, IntArray]]:
+    """The bank with everything that the checkpoint stores, codes and refined rows included; held rows by class."""
+    parts = {name: {key: v.numpy() for key, v in tensors.items()} for name, tensors in snapshot.parts().items()}
+    facts, state = snapshot.facts["episode"], parts["memory"]
+    if "owned" in parts:
+        owned = dict(zip(parts["owned"]["rows"].tolist(), parts["owned"]["values"], strict=True))
+        bank.restore_owned(owned, facts["next_row"])
+    bank.restore_codes(parts.get("codes", {}), state["rows"], facts.get("codec", RAW))
+    rows = np.split(state["rows"], np.cumsum(state["counts"])[:-1])
+    return bank, dict(zip(state["labels"].tolist(), rows, strict=True))
+
+
+def _shown(prepared: "Prepared", bank: Bank, held: Mapping[int, IntArray]) -> list[Shown]:
+    scenario = prepared.scenario
     train = {label: rows for phase in scenario.phases for label, rows in phase.train.items()}
-    chosen = np.unique(np.linspace(0, len(counts) - 1, min(CLASSES, len(counts))).round().astype(int))
+    labels = list(held)
+    chosen = np.unique(np.linspace(0, len(labels) - 1, min(CLASSES, len(labels))).round().astype(int))
     found = []
-    for label in (list(counts)[place] for place in chosen.tolist()):
-        held = memory.rows(label)
-        dropped = np.setdiff1d(train[label], held)
+    for label in (labels[place] for place in chosen.tolist()):
+        dropped = np.setdiff1d(train[label], held[label])
         spread = dropped[np.linspace(0, len(dropped) - 1, min(EACH, len(dropped))).round().astype(int)]
-        pictures = [_read(prepared, row, refined) for row in held[:EACH].tolist()]
-        strips = _strip(pictures), _strip(list(scenario.bank.read(spread)) if len(spread) else [])
-        found.append(Shown(scenario.class_names[label], len(held), len(dropped), *strips))
+        strips = _strip(bank, held[label][:EACH]), _strip(scenario.bank, spread)
+        found.append(Shown(scenario.class_names[label], len(held[label]), len(dropped), *strips))
     return found
 
 
-def _read(prepared: "Prepared", row: int, refined: Mapping[int, Values]) -> Values:
-    rows: IntArray = np.array([row], np.int64)
-    return refined[row] if row in refined else prepared.scenario.bank.read(rows)[0]
-
-
-def _strip(pictures: list[Values]) -> str:
+def _strip(bank: Bank, rows: IntArray) -> str:
     """Pictures side by side, as the URL of one WebP image; empty if there are none."""
-    if not pictures:
+    if not len(rows):
         return ""
-    tiles = [np.asarray(picture, np.uint8) for picture in pictures]
+    tiles = bank.read(rows)
     images = [Image.fromarray(tile[..., 0] if tile.shape[-1] == 1 else tile).convert("RGB") for tile in tiles]
     strip = Image.new("RGB", (SIDE * len(images), SIDE))
     for place, image in enumerate(images):

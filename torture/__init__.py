@@ -1,0 +1,1 @@
+"""Tries to break what reliability.md promises: kills, damaged files, mutated inputs, random allocations."""

@@ -1,0 +1,54 @@
+"""Small pieces of work to be tortured: a run, a learning and a study on random vectors, and what they leave."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RUN = ("--phases", "2", "--budget", "40", "--policy", "fixed-0.6", "--set", "train.epochs=2")
+QUICK = ("--set", "finetune.epochs=1", "--set", "net.hidden=[8]", "--set", "train.batch_size=16")
+INSIDE = ("--set", "train.checkpoint_minutes=1e-9")  # saved after every step, so that kills fall inside epochs
+LEARN = ("--phases", "2", "--base-classes", "4", "--budget", "30", "--epochs", "2", "--tasks", "1", "--runs", "2")
+COMPARED = ("result.json", "policy.json", "policy.safetensors", "model.safetensors", "rewards.jsonl", "summary.json")
+
+
+def write_data(path: Path) -> str:
+    """Six classes of vectors; the name of the data set."""
+    rng = np.random.default_rng(0)
+    labels = [np.repeat(np.arange(6), count) for count in (12, 6)]
+    x = [rng.normal(size=(len(y), 5)).astype(np.float32) + y[:, None] for y in labels]
+    np.savez(path, x_train=x[0], y_train=labels[0], x_test=x[1], y_test=labels[1])
+    return f"npz:{path}"
+
+
+def commands(folder: Path) -> dict[str, list[str]]:
+    """By kind: the command without its --out."""
+    data = write_data(folder / "data.npz")
+    study = folder / "study.toml"
+    study.write_text(
+        f'[study]\npolicies = ["static", "fixed-0.6"]\nseeds = [0]\n[data]\nname = "{data}"\n[scenario]\nphases = 2\n'
+        "[train]\nepochs = 1\ncheckpoint_minutes = 1e-9\n[finetune]\nepochs = 0\n[net]\nhidden = [8]\n"
+    )
+    return {
+        "run": ["run", "--dataset", data, *RUN, *QUICK, *INSIDE],
+        "learning": ["learn-policy", "--dataset", data, *LEARN, *QUICK, "--workers", "1"],
+        "study": ["study", str(study), "--workers", "1"],
+    }
+
+
+def contents(out: Path) -> dict[str, Any]:
+    """All that must be equal, by file: JSON without seconds, everything else as bytes."""
+    found: dict[str, Any] = {}
+    for path in sorted(out.rglob("*")):
+        if path.name in COMPARED:
+            name = path.relative_to(out).as_posix()
+            found[name] = timeless(json.loads(path.read_text())) if path.suffix == ".json" else path.read_bytes()
+    return found
+
+
+def timeless(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return {key: timeless(value) for key, value in tree.items() if key != "seconds"}
+    return [timeless(value) for value in tree] if isinstance(tree, list) else tree
