@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.remem-ready
 
-.PHONY: demo test shuffle mutants torture check bench docs clean
+.PHONY: demo test shuffle mutants torture sbom check bench docs clean
 
 demo: $(READY)
 	$(BIN)/remem demo
@@ -32,6 +32,9 @@ INPUTS ?= 100000
 STEPS ?= 1000000
 torture: $(READY) # kills, damaged files, mutated inputs, random allocations: hours; fewer with KILLS=30 DAMAGE=500 ...
 	$(BIN)/python -m torture --seed $(SEED) --kills $(KILLS) --damage $(DAMAGE) --inputs $(INPUTS) --steps $(STEPS)
+
+sbom: $(READY) # software bill of materials of the environment: build/sbom.cdx.json
+	$(BIN)/python sbom.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -16,6 +16,7 @@ from remem.memory.store import Memory
 from remem.methods.events import EpochEnded
 from remem.runs.build import open_episode
 from remem.runs.devices import open_fabric
+from remem.runs.phase0_cache import phase0_key
 from remem.runs.prepared import Prepared
 from remem.runs.results import PhaseRecord
 from remem.storage.tensorfile import Snapshot
@@ -215,3 +216,18 @@ def test_equal_steps_trains_as_long_as_raw_samples_of_the_same_bytes() -> None:
         epochs = [sum(event.stage == stage for event in last) for stage in ("main", "balanced")]
         seen[f"{codec} {equal}"] = [episode.samples_peak, *epochs]
     assert seen == {"raw True": [24, 8, 4], "ycc420-4 True": [96, 2, 1], "ycc420-4 False": [96, 8, 4]}
+
+
+def test_phase_0_is_stored_by_the_codec_on_request() -> None:
+    prepared = coded("ycc420-5", {"memory": {"codec_phase0": True}})
+    episode = opened(prepared)
+    [first] = play(episode, prepared, stop=1)
+    rows, source = episode._memory.samples().rows, prepared.scenario.bank
+    codec = CODECS["ycc420-5"]
+    assert (first.codec, first.held_bytes) == ("ycc420-5", len(rows) * (codec.size(source.shape) or 0))
+    assert np.array_equal(episode._held.read(rows), codec.decode(codec.encode(source.read(rows)), source.shape))
+    assert phase0_key(prepared) != phase0_key(coded("ycc420-5"))
+    assert phase0_key(coded("ycc420-5")) == phase0_key(coded("raw"))
+    ladder = {"memory": {"codec_phase0": True, "codec": "raw,ycc420-5"}}
+    with pytest.raises(InputError, match=r"memory.codec_phase0: true given, but the policy chooses the codec"):
+        coded("ycc420-5", ladder)

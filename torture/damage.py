@@ -10,13 +10,12 @@ from random import Random
 from typing import Any
 
 from remem.cli.main import main
-from remem.data.arrays import read_npz
 from remem.errors import InputError
 from remem.policies.files import load_policy
 from remem.rl.learn import identity, read_learning
 from remem.rl.reward_log import RewardLog
 from remem.runs.model import load_model
-from remem.runs.results import load_result
+from remem.runs.results import load_predictions, load_result
 from remem.runs.run import read_config
 from remem.storage.tensorfile import load_snapshot
 from remem.studies.run import read_study
@@ -56,7 +55,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "run/result.json": lambda path: load_result(path).to_json(),
     "run/checkpoint.safetensors": _tensors,
     "run/model.safetensors": _model,
-    "run/predictions.npz": lambda path: {k: v.tolist() for k, v in read_npz(path, ("labels_2", "cnn_2")).items()},
+    "run/predictions.npz": lambda path: {name: array.tolist() for name, array in load_predictions(path).items()},
     "learning/learning.json": lambda path: read_learning(path.parent),
     "learning/rewards.jsonl": _rewards,
     "learning/checkpoint.safetensors": _tensors,

@@ -75,7 +75,7 @@ class Episode:
         *,
         eval_bank: Bank | None = None,
         ladder: tuple[str, ...] = (RAW,),
-        equal_steps: bool = False,
+        encodes_phase0: bool = False,
     ) -> None:
         self._bank = bank
         self._eval_bank = bank if eval_bank is None else eval_bank
@@ -83,8 +83,7 @@ class Episode:
         self._budget = budget
         self._streams = streams
         self._ladder = ladder  # codecs, from exact to coarse
-        self._codec = RAW  # of all held samples
-        self._equal_steps = equal_steps
+        self._codec = ladder[0] if encodes_phase0 else RAW  # of all held samples
         self._counts_bytes = budget.bytes is not None or ladder != (RAW,)
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
@@ -145,7 +144,7 @@ class Episode:
             allocation, refined = self._keep_exemplars(phase, allocation)  # lines 15-16; frees the rest
             self._load_new(phase, allocation)  # line 17
         with clock("train"):
-            self._learner.fit(phase, self._memory.samples(), self._held, epochs=self._epochs())  # line 18
+            self._learner.fit(phase, self._memory.samples(), self._held)  # line 18
         self._phases.append(phase.classes)
         self._evaluated.append(phase.eval_samples)
         self._allocator.add_phase(len(phase.classes))
@@ -337,12 +336,6 @@ class Episode:
             rows = np.sort(drawn[:quota])
             self._memory.load(label, rows, self._bank.keep(rows, self._codec) if self._counts_bytes else None)
             self._bank.drop(drawn[quota:])
-
-    def _epochs(self) -> float:
-        """The share of epochs that has as many steps as all of them over the raw samples of the same bytes."""
-        if not self._equal_steps or self._budget.bytes is None or self._memory.bound is None:
-            return 1.0
-        return min(1.0, self._budget.bytes / self._bank.stored_bytes / self._memory.total)
 
     def _drawn(self, phase: Phase, label: int) -> IntArray:
         """The training rows of a new class in the order in which they are loaded."""

@@ -64,8 +64,9 @@ def test_every_damaged_file_is_named_with_what_to_do(
     shutil.copytree(whole / kind, tmp_path / kind)
     path = tmp_path / name
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(bytes(content))
+    middle = len(content) // 2
+    content[middle] ^= 1
+    path.write_bytes(bytes(content if path.suffix != ".npz" else content[:middle]))  # a date inside would not matter
     said = remem("check", tmp_path / kind)
     assert said.code == 2
     assert any(str(path) in line and way in line for line in said.err.splitlines()), said.err

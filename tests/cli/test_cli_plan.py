@@ -137,3 +137,15 @@ def test_sizes_are_short() -> None:
         "12.6 MB",
         "2.3 GB",
     ]
+
+
+def test_bytes_are_shown_as_samples_of_every_codec(remem: Command, vectors: str) -> None:
+    """Vectors of 6 floats: 24 bytes raw, 12 as float16, 10 as int8."""
+    flags = (*TINY, "--budget", "1kB", "--exemplars", 10, "--policy", "fixed-0.6@int8")
+    lines = [line.strip() for line in remem("plan", "--dataset", vectors, *flags).out.splitlines()]
+    assert "1.0 kB = 100 samples of 6 numbers as int8 (10 bytes each)" in lines
+    assert "other codecs would hold: raw 41, float16 83" in lines
+    assert "memory   at most 1.0 kB of samples held in phases 1 to 2" in lines
+    tree = json.loads(remem("plan", "--dataset", vectors, *flags, "--json").out)
+    assert tree["stored_as"][0] == {"codec": "int8", "sample_bytes": 10, "samples": 100}
+    assert [phase["budget"] for phase in tree["phases"]] == [None, 100, 100]

@@ -11,6 +11,7 @@ from remem.memory.budget import (
     PaperBudget,
     PhaseFacts,
     budget_in_words,
+    paper_budget,
     parse_budget,
     resolve,
 )
@@ -29,6 +30,10 @@ CIFAR_ROW = 32 * 32 * 3
         (" 7000 ", BudgetSpec("fixed", 7000)),
         ("growing:20", BudgetSpec("growing", 20)),
         ("bytes:64MB", BudgetSpec("bytes", 64_000_000)),
+        ("2MB", BudgetSpec("bytes", 2_000_000)),
+        ("64MiB", BudgetSpec("bytes", 67_108_864)),
+        ("1.5 kB", BudgetSpec("bytes", 1500)),
+        ("5376000B", BudgetSpec("bytes", 5_376_000)),
         ("bytes:64MiB", BudgetSpec("bytes", 67_108_864)),
         ("bytes:1.5GB", BudgetSpec("bytes", 1_500_000_000)),
         ("bytes:2GiB", BudgetSpec("bytes", 2_147_483_648)),
@@ -152,3 +157,24 @@ def test_settings_keep_numbers_as_numbers() -> None:
 def test_settings_refuse_wrong_types_and_unknown_names(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         MemorySettings.model_validate(bad)
+
+
+def test_bytes_hold_as_many_samples_as_fit_at_every_rung() -> None:
+    """2 MB of 16 px: raw, ycc420-5, and a codec of variable size whose mean grows from phase to phase."""
+    sizes = ((768,), (240,), (100, 110, 125))
+    budget = resolve(parse_budget("2MB"), None, CIFAR[5], row_bytes=768, sizes=sizes)
+    assert (budget.kind, budget.bytes, budget.setting, budget.rungs) == ("bytes", 2_000_000, "2000000B", 3)
+    assert [budget.total(50, 5000, phase=1, rung=rung) for rung in range(3)] == [2604, 8333, 18181]
+    assert [budget.total(50, 5000, phase=phase, rung=2) for phase in (1, 2, 5)] == [18181, 16000, 16000]
+    assert budget_in_words(budget, paper_budget(CIFAR[5])).startswith("B = 2000000 bytes, about 2604 to 20000 samples")
+
+
+def test_several_codecs_need_bytes_and_have_the_bytes_of_the_paper_s_samples_by_default() -> None:
+    sizes = ((768,), (240,))
+    budget = resolve(None, None, CIFAR[5], row_bytes=768, sizes=sizes)
+    assert (budget.amount, budget.exemplars) == (7000 * 768, 2000)
+    for text in ("7000", "growing:20"):
+        with pytest.raises(InputError, match="but several codecs to choose from; expected bytes"):
+            resolve(parse_budget(text), None, CIFAR[5], row_bytes=768, sizes=sizes)
+    with pytest.raises(InputError, match=r"budget: 83 samples \(20000 bytes of 240 a sample\) are less than one"):
+        resolve(parse_budget("20kB"), None, CIFAR[5], row_bytes=768, sizes=sizes)

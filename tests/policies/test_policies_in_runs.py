@@ -187,3 +187,20 @@ def test_a_policy_may_answer_with_numbers_of_numpy(tmp_path: Path) -> None:
     fixed = run_in_folder(ready(blobs(), {"policy": "fixed-0.6"}), tmp_path / "fixed")
     own = run_in_folder(replace(ready(blobs()), policy=OfNumpy()), tmp_path / "numpy")
     assert [phase.held_per_class for phase in own.phases] == [phase.held_per_class for phase in fixed.phases]
+
+
+def test_a_policy_may_move_while_its_run_is_half_done(tmp_path: Path) -> None:
+    """As in a study that was moved: the digest says that it is the same policy."""
+
+    def stop(event: Event) -> None:
+        if isinstance(event, EpochEnded) and event.phase == 1:
+            raise KeyboardInterrupt
+
+    save_policy(tmp_path / "here", Fixed(6), PROVENANCE)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_folder(ready(blobs(), {"policy": str(tmp_path / "here")}), tmp_path / "out", stop)
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert run_or_resume(ready(blobs(), {"policy": str(tmp_path / "there")}), tmp_path / "out").complete
+    save_policy(tmp_path / "other", Fixed(7), PROVENANCE)
+    with pytest.raises(InputError, match=r"policy is .*other"):
+        run_or_resume(ready(blobs(), {"policy": str(tmp_path / "other")}), tmp_path / "out")

@@ -157,7 +157,7 @@ def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def config(npz: Path, **learn: Any) -> LearnConfig:
+def config(npz: Path, layer: dict[str, Any] | None = None, **learn: Any) -> LearnConfig:
     quick = {
         "data": {"name": f"npz:{npz}"},
         "scenario": {"phases": 2, "base_classes": 6, "order": "natural"},
@@ -166,7 +166,7 @@ def config(npz: Path, **learn: Any) -> LearnConfig:
         "finetune": {"epochs": 1},
     }
     whole = {"epochs": 2, "tasks": 1, "runs": 4, "pool": 1, "levels": 3, "fidelity": "features", **learn}
-    return compose_learning(IMAGES, quick, {"learn": whole})
+    return compose_learning(IMAGES, quick, layer or {}, {"learn": whole})
 
 
 def test_batched_runs_equal_episodes_on_features_of_every_rung(npz: Path) -> None:
@@ -186,6 +186,18 @@ def test_batched_runs_equal_episodes_on_features_of_every_rung(npz: Path) -> Non
     nodes = [(key, path[:depth]) for path in paths for depth in range(3)]
     assert together.batches(key)
     assert not alone.batches(key)
+    assert dict(together.train_nodes(nodes)) == pytest.approx(dict(alone.train_nodes(nodes)), abs=1e-9)
+
+
+def test_batched_runs_equal_episodes_where_phase_0_is_stored_by_the_codec(npz: Path) -> None:
+    layer = {"memory": {"codec": "half-ycc420", "codec_phase0": True}}
+    together, alone = (
+        PseudoTasks(config(npz, layer, batched=batched, levels=2), MemorySnapshotCache(10**9))
+        for batched in (True, False)
+    )
+    key = TaskKey(0, "features")
+    path = follow_path(together.task(key), FixedPath((Action(6),)).act)
+    nodes = [(key, path[:depth]) for depth in range(3)]
     assert dict(together.train_nodes(nodes)) == pytest.approx(dict(alone.train_nodes(nodes)), abs=1e-9)
 
 

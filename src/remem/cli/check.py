@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from remem.data.arrays import read_npz
 from remem.errors import InputError
 from remem.policies.files import FACTS, load_policy
 from remem.rl.learn import LEARNING, identity, read_learning, require_own_checkpoint, require_own_policy
@@ -14,6 +13,7 @@ from remem.rl.reward_log import RewardLog
 from remem.runs.inside import INSIDE
 from remem.runs.migrations import migrate_checkpoint
 from remem.runs.model import load_model
+from remem.runs.results import load_predictions
 from remem.runs.run import RUN, finished_result, read_config
 from remem.runs.writer import CHECKPOINT, RESULT
 from remem.storage.atomic import PART
@@ -73,7 +73,7 @@ def check_run(folder: Path) -> Iterator[str]:
     if complete == [True]:
         way = f"remove {RESULT}, then {again}" if kept else f"move {folder} away and run again, or put a copy back"
         yield from _problems(lambda: load_model(folder), way)
-        yield from _problems(lambda: read_npz(folder / PREDICTIONS, _arrays(folder / PREDICTIONS)), way)
+        yield from _problems(lambda: load_predictions(folder / PREDICTIONS), way)
     else:
         yield from checkpoints
         if (folder / INSIDE).exists():
@@ -138,16 +138,6 @@ def _problems(read: Callable[[], object], way: str) -> Iterator[str]:
 
 def _fail(text: str) -> None:
     raise InputError(text)
-
-
-def _arrays(path: Path) -> tuple[str, ...]:
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return tuple(name.removesuffix(".npy") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile):
-        return ("any",)
 
 
 def _leftovers(folder: Path) -> Iterator[str]:

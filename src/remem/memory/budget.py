@@ -100,6 +100,9 @@ class MemorySettings(Settings):
         default="raw",
         description="How samples are stored (see `remem list codecs`); `ladder` or a list: the policy chooses.",
     )
+    codec_phase0: bool = Field(
+        default=False, description="Store and train phase 0 by the codec, too; only if there is one codec."
+    )
     equal_steps: bool = Field(
         default=False,
         description="Train as many steps after phase 0 as raw samples of the same bytes, so fewer epochs with a codec.",

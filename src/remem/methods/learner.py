@@ -33,6 +33,11 @@ class LearnerSpec:
     method: Method
     finetune: FinetuneSettings
     rank: Rank
+    steps_of: int | None = None  # samples; stages after phase 0 have as many steps as with so many of them
+
+    def epochs_share(self, phase: int, held: int) -> float:
+        """The share of the epochs that a stage has."""
+        return min(1.0, self.steps_of / held) if phase and self.steps_of is not None and held else 1.0
 
 
 class Learner:
@@ -58,11 +63,9 @@ class Learner:
         assert self._network is not None, "the learner has not seen phase 0"
         return self._network
 
-    def fit(self, phase: Phase, held: Samples, reader: Reader, *, epochs: float = 1.0) -> None:
-        """Trains phase i on the held samples, starting from the model of phase i-1 (Algorithm 1, line 18).
-
-        `epochs` is the share of the usual epochs that every stage has.
-        """
+    def fit(self, phase: Phase, held: Samples, reader: Reader) -> None:
+        """Trains phase i on the held samples, starting from the model of phase i-1 (Algorithm 1, line 18)."""
+        epochs = self._spec.epochs_share(phase.index, len(held))
         method, finetune, teacher = self.method, self._spec.finetune, None
         facts = PhaseFacts(phase.index, phase.classes[0], len(phase.classes), self._context.streams)
         if phase.index == 0 or method.restarts:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from remem.errors import InputError
 from remem.evaluation.metrics import confusion
-from remem.runs.results import RunResult
+from remem.runs.results import RunResult, load_predictions
 from remem.storage.event_log import LOG, read_log
 from remem.types import IntArray, Json
 
@@ -42,10 +42,10 @@ def confusions(folder: Path | None, run: RunResult) -> Json | None:
     if path is None or not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            labels = {phase.phase: arrays[f"labels_{phase.phase}"].astype(np.int64) for phase in run.phases}
-            predicted = {phase.phase: arrays[f"{run.head}_{phase.phase}"].astype(np.int64) for phase in run.phases}
-    except (OSError, ValueError, KeyError, BadZipFile):  # predictions come with complete runs only
+        arrays = load_predictions(path)
+        labels = {phase.phase: arrays[f"labels_{phase.phase}"].astype(np.int64) for phase in run.phases}
+        predicted = {phase.phase: arrays[f"{run.head}_{phase.phase}"].astype(np.int64) for phase in run.phases}
+    except (InputError, KeyError):  # predictions come with complete runs only
         return None
     arrived = arrival(run)
     by_phase = [confusion(arrived[labels[p]], arrived[predicted[p]], p + 1).tolist() for p in labels]

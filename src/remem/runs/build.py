@@ -56,6 +56,10 @@ def prepare(
     facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
     memory, bank = config.memory, scenario.bank
     ladder = _ladder(memory.codec, policy, bank)
+    if memory.codec_phase0 and len(ladder) > 1:
+        raise InputError(
+            "memory.codec_phase0: true given, but the policy chooses the codec after phase 0; expected false"
+        )
     sizes = mean_sizes(bank, scenario.phases, ladder)
     budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=bank.stored_bytes, sizes=sizes)
     if module is not None:
@@ -136,6 +140,7 @@ def open_episode(
         method=prepared.method,
         finetune=config.finetune,
         rank=SELECTIONS[config.memory.selection].rank,
+        steps_of=_raw_samples(prepared),
     )
     learner = Learner(spec, TrainContext(config.train, plan, fabric, streams, emit, keeper))
     return Episode(
@@ -145,8 +150,14 @@ def open_episode(
         streams,
         eval_bank=scenario.eval_bank,
         ladder=prepared.ladder,
-        equal_steps=config.memory.equal_steps,
+        encodes_phase0=config.memory.codec_phase0,
     )
+
+
+def _raw_samples(prepared: Prepared) -> int | None:
+    """Raw samples that the bytes of a budget would hold, if runs are to have as many steps as with them."""
+    limit = prepared.budget.bytes if prepared.config.memory.equal_steps else None
+    return None if limit is None else max(1, limit // prepared.scenario.bank.stored_bytes)
 
 
 def network_builder(prepared: Prepared) -> Callable[[int], Network]:

@@ -72,7 +72,7 @@ class RunConfig(Settings):
         """Returns all settings without the machine's paths, for result files."""
         tree = self.with_effect()
         del tree["policy_sha256"]  # part of the policy's provenance
-        for name, value in (("codec", RAW), ("equal_steps", False)):
+        for name, value in (("codec", RAW), ("codec_phase0", False), ("equal_steps", False)):
             if tree["memory"][name] == value:  # results of the paper's setting stay as they are
                 del tree["memory"][name]
         tree["policy"] = Path(self.policy).name

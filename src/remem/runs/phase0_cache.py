@@ -27,6 +27,8 @@ def phase0_key(prepared: Prepared) -> str:
     facts["data"] = [scenario.bank.fingerprint, scenario.eval_bank.fingerprint, repr(scenario.preprocessing)]
     shared = [method.phase0, method.readout, method.head.model_dump(mode="json")]
     facts["method"] = config["method"] if method.phase0 is None else shared
+    if prepared.config.memory.codec_phase0:
+        facts["codec"] = prepared.ladder[0]
     facts["classes"] = list(scenario.class_order[: len(first.classes)])
     digest.update(json.dumps(facts, sort_keys=True).encode())
     for rows in (*first.train.values(), first.eval_samples.rows):

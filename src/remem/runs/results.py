@@ -1,6 +1,8 @@
 """The results of a run: `result.json` as typed records, and `predictions.npz`."""
 
+import hashlib
 import io
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import remem
+from remem.data.arrays import read_npz
 from remem.errors import DamagedFileError
 from remem.evaluation.metrics import confusion, forgetting, mean_interval
 from remem.runs.renamed import current_names
@@ -212,4 +215,28 @@ def save_predictions(path: Path, predictions: Mapping[str, IntArray], classes: i
             arrays[f"confusion_{head}"] = confusion(labels, predicted, classes)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    with zipfile.ZipFile(buffer, "a") as archive:  # the arrays have checksums of their own, but not their names
+        archive.comment = _digest(arrays).encode()
     write_atomically(path, buffer.getvalue())
+
+
+def load_predictions(path: Path) -> dict[str, NDArray[Any]]:
+    """Loads all arrays. A damaged file raises DamagedFileError; files of earlier versions have no digest."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names, comment = archive.namelist(), archive.comment.decode("latin-1")
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise DamagedFileError(f"{path}: not the predictions of a run ({error})") from error
+    arrays = read_npz(path, [name.removesuffix(".npy") for name in names])
+    if comment not in ("", _digest(arrays)):
+        raise DamagedFileError(f"{path}: the content does not match its checksum; the file is damaged")
+    return arrays
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 of all arrays, with names, types and shapes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()

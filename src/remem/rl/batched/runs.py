@@ -81,6 +81,7 @@ class FeatureTask:
         self.streams = Streams(config.seed, task.key.stream)
         assert isinstance(bank, FeatureBank)
         self.bank, self.ladder = bank, prepared.ladder
+        self.encodes_phase0 = config.memory.codec_phase0
         self.codecs = (RAW, *(codec for codec in prepared.ladder if codec != RAW))  # of the tables
         self.tables = [bank.table(codec) for codec in self.codecs]
         self.rows = len(self.tables[0])
@@ -215,6 +216,8 @@ class Chunk:
         splits = self._rank_latest() if self._phase else [None] * len(self._runs)
         for run, halves in zip(self._runs, splits, strict=True):
             allocation = None if halves is None else self._allocate(run, *halves)
+            if not self._phase and run.task.encodes_phase0:
+                run.table = run.task.table_of(0)
             self._load(run, allocation)
             self._grow(run)
         self._train("main", [run.samples() for run in self._runs])
