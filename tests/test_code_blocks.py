@@ -61,8 +61,8 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def commands(block: Block) -> list[str]:
-    """The lines of a block of commands, without comments; none for output and other text."""
-    lines = [line for line in block.text.splitlines() if line.strip()]
+    """The lines of a block of commands, joined and without comments; none for output and other text."""
+    lines = [line for line in block.text.replace("\\\n", " ").splitlines() if line.strip()]
     if block.language or not lines or lines[0].split()[0] not in PROGRAMS:
         return []
     return [re.sub(r"\s+#\s.*", "", line).strip() for line in lines]
