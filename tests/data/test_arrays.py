@@ -169,3 +169,14 @@ def test_a_header_that_promises_more_than_there_is_is_refused(tmp_path: Path) ->
         member.write(bytes(80))
     with pytest.raises(DamagedFileError, match="for an array of 8000000000000"):
         read_npz(tmp_path / "short.npz", ("x_train",))
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "locked.npz"
+    np.savez(path, x_train=np.zeros(3))
+    content = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # the flags of both headers of the member
+        content[content.index(mark) + offset] |= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(DamagedFileError, match="is encrypted"):
+        read_npz(path, ("x_train",))

@@ -144,7 +144,7 @@ def read_npz(path: Path, keys: Sequence[str], max_gigabytes: float = MAX_GIGABYT
         raise
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such file; expected an .npz archive") from error
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise DamagedFileError(f"{path}: not a whole .npz archive ({error})") from error
 
 

@@ -172,7 +172,7 @@ def _read(path: Path) -> dict[str, Pixels] | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             splits = {split: content[split] for split in FACES}
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return None
     for split, pixels in splits.items():
         if pixels.dtype != np.uint8 or pixels.shape != (len(CHARACTERS), PER_CLASS[split], SIZE, SIZE, 3):

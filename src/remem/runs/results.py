@@ -225,7 +225,7 @@ def load_predictions(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             names, comment = archive.namelist(), archive.comment.decode("latin-1")
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+    except (OSError, zipfile.BadZipFile, ValueError, RuntimeError) as error:
         raise DamagedFileError(f"{path}: not the predictions of a run ({error})") from error
     arrays = read_npz(path, [name.removesuffix(".npy") for name in names])
     if comment not in ("", _digest(arrays)):
