@@ -1,22 +1,16 @@
 """results/codec_shift.py: accuracy on test samples as they are and as codecs store them."""
 
-import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from remem.runs.build import prepare
 from remem.runs.config import compose
 from remem.runs.run import run_in_folder
+from scripts import load_script
 
-SCRIPT = Path(__file__).parents[1] / "results" / "codec_shift.py"
-SPEC = importlib.util.spec_from_file_location("codec_shift", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-SHIFT: Any = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(SHIFT)
+SHIFT = load_script("results/codec_shift.py")
 
 
 def test_the_shift_of_every_codec_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

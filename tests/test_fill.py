@@ -1,16 +1,14 @@
 """results/fill.py: makes what is missing, stores it, and copies what another study has with the same settings."""
 
-import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from factories import timeless
 from remem.studies.grid import plan_study, read_study_file
+from scripts import load_script
 
-SCRIPT = Path(__file__).parents[1] / "results" / "fill.py"
 STUDY = """
 policy = "static"
 [data]
@@ -37,16 +35,7 @@ pool = 1
 """
 
 
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("fill", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FILL = script()
+FILL = load_script("results/fill.py")
 
 
 @pytest.fixture

@@ -1,22 +1,19 @@
 """docs/reports/performance.md shows the figures that are kept in results/benchmarks.json, and no others."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from scripts import load_script
+
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def table() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_table", ROOT / "benchmarks" / "table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module: ModuleType = load_script("benchmarks/table.py")
     return module
 
 

@@ -1,6 +1,5 @@
 """results/remake.py: the comparison, the choice of files, and reported files made again on digits."""
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,9 @@ from remem.runs.results import save_result
 from remem.runs.run import run
 from remem.storage.jsonfile import write_json
 from remem.studies.grid import plan_study
+from scripts import load_script
 
-SCRIPT = Path(__file__).parents[1] / "results" / "remake.py"
-SPEC = importlib.util.spec_from_file_location("remake", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-REMAKE: Any = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(REMAKE)
+REMAKE = load_script("results/remake.py")
 
 STUDY = "studies/digits-policies"
 RUN, POLICY = f"{STUDY}/runs/crossval-fixed-pseudo_seed-0", f"{STUDY}/policies/seed-0/crossval-fixed-pseudo/policy"

@@ -1,6 +1,5 @@
 """Reported runs: every file is there, complete and as its config says, and the documentation prints its numbers."""
 
-import importlib.util
 import json
 import os
 from functools import cache
@@ -22,6 +21,7 @@ from remem.runs.presets import shipped_configs
 from remem.runs.results import RunResult, load_result
 from remem.studies.grid import plan_study
 from report_factories import make_run
+from scripts import load_script
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -29,12 +29,7 @@ RESULTS = ROOT / "results"
 
 def script(name: str) -> Any:
     """A module beside the results."""
-    spec = importlib.util.spec_from_file_location(name, RESULTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(f"results/{name}.py")
 
 
 TABLES, REMAKE = script("tables"), script("remake")
