@@ -1,8 +1,9 @@
 """How well searches find a path, and at what cost: `python results/search.py CONFIG --seeds 0 1 --out FILE.json`.
 
+`--searches NAME...` runs some of them; what a seed already has is kept.
+
 Every search sees the tasks of the pool only. What it finds is also run on tasks that no search has seen. All searches
-of a seed share one reward cache, so phases are counted by search, not trained twice. Finished seeds are kept in
-FILE.json.
+of a seed share one reward cache, so phases are counted by search, not trained twice.
 """
 
 import argparse
@@ -47,25 +48,35 @@ def main() -> None:
     parser.add_argument("config", help="a file or a name of `remem list configs`")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--searches", nargs="+", choices=SEARCHES, default=list(SEARCHES), metavar="NAME")
     options = parser.parse_args()
     limit_threads(1)
     for seed in options.seeds:
-        found = json.loads(options.out.read_text()) if options.out.exists() else {"config": options.config, "seeds": {}}
-        if str(seed) not in found["seeds"]:
-            result = compare(read_toml(Path(options.config)), seed)
-            found = json.loads(options.out.read_text()) if options.out.exists() else found  # another process may write
-            found["seeds"][str(seed)] = result
+        found = read(options.out, options.config)
+        known = found["seeds"].get(str(seed), {})
+        left = [name for name in options.searches if name not in known]
+        if left:
+            results = known | compare(read_toml(Path(options.config)), seed, left)
+            found = read(options.out, options.config)  # another process may have written
+            found["seeds"][str(seed)] = {name: results[name] for name in SEARCHES if name in results}
             options.out.write_text(json.dumps(found, separators=(",", ":")) + "\n")
     print(summary(json.loads(options.out.read_text())))
 
 
-def compare(tree: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Runs all searches of one seed and class order."""
+def read(path: Path, config: str) -> dict[str, Any]:
+    """What is known so far."""
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"config": config, "seeds": {}}
+    return found
+
+
+def compare(tree: Mapping[str, Any], seed: int, names: Sequence[str]) -> dict[str, Any]:
+    """Runs some searches for one seed and class order."""
     own = {"seed": seed, "scenario": {"order": f"seed:{seed}"}}
     tasks = PseudoTasks(compose_learning(tree, own), MemorySnapshotCache(10**9))
     shared = RewardCache(tasks.train_nodes)
     results = {}
-    for name, learn in SEARCHES.items():
+    for name in names:
+        learn = SEARCHES[name]
         started = time.process_time()
         config = compose_learning(tree, own, merged({}, {"learn": learn}))
         counted = Counted(shared)
@@ -133,21 +144,28 @@ def average(policy: Policy | Fixed, tasks: PseudoTasks, rewards: RewardCache, nu
 
 
 def summary(found: Mapping[str, Any]) -> str:
-    """Means over seeds; differences from the exhaustive search (pool) and from the first row (held out) are paired."""
+    """Means over the seeds that have a search. Differences are paired by seed: from the exhaustive one on the pool, and
+    from the first row on held-out tasks.
+    """
     lines = [
-        "| search | phases trained | pool: average accuracy % | behind exhaustive level 1 | held out % | - first row |",
-        "| :-- | --: | --: | --: | --: | --: |",
+        "| search | seeds | phases trained | pool: average % | behind exhaustive level 1 | held out % | - first row |",
+        "| :-- | --: | --: | --: | --: | --: | --: |",
     ]
-    seeds = list(found["seeds"].values())
-    names = list(seeds[0])
-    for name in names:
+    first = next(iter(SEARCHES))
+    for name in SEARCHES:
+        seeds = [seed for seed in found["seeds"].values() if name in seed]
+        if not seeds:
+            continue
         rows = [seed[name] for seed in seeds]
-        behind = [seed["exhaustive, level 1"]["pool"] - row["pool"] for seed, row in zip(seeds, rows, strict=True)]
-        gains = [row["held_out"] - seed[names[0]]["held_out"] for seed, row in zip(seeds, rows, strict=True)]
+        exact = [seed for seed in seeds if "exhaustive, level 1" in seed]
+        behind = [seed["exhaustive, level 1"]["pool"] - seed[name]["pool"] for seed in exact]
+        gains = [seed[name]["held_out"] - seed[first]["held_out"] for seed in seeds if first in seed]
         pool, fresh = fmean(row["pool"] for row in rows), fmean(row["held_out"] for row in rows)
         phases = fmean(row["phases"] for row in rows)
-        last = "-" if name == names[0] else _interval(gains)
-        lines.append(f"| {name} | {phases:.0f} | {pool:.2f} | {_interval(behind)} | {fresh:.2f} | {last} |")
+        last = "-" if name == first else _interval(gains)
+        lines.append(
+            f"| {name} | {len(rows)} | {phases:.0f} | {pool:.2f} | {_interval(behind)} | {fresh:.2f} | {last} |"
+        )
     return "\n".join(lines)
 
 
