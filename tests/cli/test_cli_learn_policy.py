@@ -107,7 +107,7 @@ def test_an_oracle_is_called_an_oracle(remem: Command, vectors: str, tmp_path: P
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--levels", "3"], "learn.levels: 3 given; input should be 1 or 2"),
+        (["--levels", "4"], "learn.levels: 4 given; input should be 1, 2 or 3"),
         (["--fidelity", "fast"], "learn.fidelity: 'fast' given; "),
         (["--source", "phase1"], "source: 'phase1' given; expected phase0, target or dataset:NAME"),
         (["--source", "dataset:cifar10"], "no data set named 'cifar10'; did you mean 'cifar100'?"),

@@ -32,7 +32,7 @@ class Visits:
         self.teachers: list[Network | None] = []
         monkeypatch.setattr(module, "run_stage", self)
 
-    def __call__(self, stage: Stage, network: Network, *rest: Any, phase: int, teacher: Network | None) -> None:
+    def __call__(self, stage: Stage, *, teacher: Network | None, **rest: Any) -> None:
         self.stages.append(stage)
         self.teachers.append(teacher)
 

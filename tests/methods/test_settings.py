@@ -45,6 +45,7 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     **{"lr": 0.2, "lr_later": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4},
     **{"schedule": "one-cycle", "warmup": 0.2, "milestones": (0.5, 0.75), "decay": 0.1},
     **{"device": "auto", "devices": 1, "strategy": "auto", "precision": "auto", "threads": 1},
+    "checkpoint_minutes": 10.0,
 }
 TINY = 1e-6
 ALMOST_ONE = 1 - 1e-6
@@ -72,6 +73,7 @@ TRAIN_LIMITS: list[Limits] = [
     (TrainSettings, "epochs", (1,), (0,)),
     (TrainSettings, "epochs_later", (1, None), (0,)),
     (TrainSettings, "batch_size", (2,), (1,)),
+    (TrainSettings, "checkpoint_minutes", (0,), (-TINY,)),
     (TrainSettings, "lr", (TINY,), (0,)),
     (TrainSettings, "lr_later", (TINY,), (0,)),
     (TrainSettings, "momentum", (0, ALMOST_ONE), (-TINY, 1)),
