@@ -119,6 +119,11 @@ def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArr
     return _CENTRES[key]
 
 
+def forget_centres() -> None:
+    """Empties the cache of `centre_proxies`."""
+    _CENTRES.clear()
+
+
 def _centres(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.float32]:
     distinct = np.unique(units, axis=0)
     if len(distinct) <= proxies:
