@@ -119,6 +119,16 @@ def test_several_numbers_of_phases_task_by_task(data_name: str, backwards: dict[
     assert [tasks.task(TaskKey(number, "full")).length for number in range(4)] == [1, 3, 1, 3]
 
 
+def test_a_target_without_a_large_phase_0_has_tasks_without_one(data_name: str, backwards: dict[str, Any]) -> None:
+    def sizes(base: int | None) -> list[int]:
+        target = {"scenario": {**backwards["scenario"], "base_classes": base, "phases": 2}}
+        task = make_tasks(data_name, target, phases=(3,)).task(TaskKey(0, "full"))
+        return [len(phase.classes) for phase in task.scenario.phases]
+
+    assert sizes(0) == [1, 1, 1, 1]  # of the target's 4, 3 and 3 classes
+    assert sizes(4) == [2, 1, 1]  # half of the 4 classes first
+
+
 def test_short_runs_have_fewer_epochs_after_phase_0(data_name: str, backwards: dict[str, Any]) -> None:
     tasks = make_tasks(data_name, backwards, {"train": {"epochs": 10}, "finetune": {"epochs": 1}}, short_share=0.25)
     tasks.task(TaskKey(0, "short"))
