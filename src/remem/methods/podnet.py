@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field
-from sklearn.cluster import KMeans
 from torch import Tensor
 
+from remem.methods.kmeans import kmeans_centres
 from remem.methods.losses import Reduction, less_forget, nca, nca_as_shipped, pod_spatial
 from remem.methods.method import Describe, Method, MethodEntry, PhaseFacts
 from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
@@ -128,8 +128,7 @@ def _centres(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.
     distinct = np.unique(units, axis=0)
     if len(distinct) <= proxies:
         return distinct[np.arange(proxies) % len(distinct)]
-    centres = KMeans(n_clusters=proxies, n_init=10, random_state=seed).fit(units).cluster_centers_
-    return np.asarray(centres, dtype=np.float32)
+    return kmeans_centres(units, proxies, seed)
 
 
 _CENTRES: dict[tuple[str, int, int], NDArray[np.float32]] = {}
