@@ -8,9 +8,9 @@ from sklearn.cluster import KMeans
 from remem.methods.kmeans import LARGEST, PlusPlus, kmeans_centres, squared_distances
 
 
-def units(seed: int, count: int, width: int = 64) -> NDArray[np.float32]:
+def units(seed: int, count: int) -> NDArray[np.float32]:
     """Unit vectors in the positive quadrant, like features of a network that ends in a ReLU."""
-    values = np.maximum(np.random.default_rng(seed).normal(size=(count, width)), 0).astype(np.float32)
+    values = np.maximum(np.random.default_rng(seed).normal(size=(count, 64)), 0).astype(np.float32)
     return values / np.linalg.norm(values, axis=1, keepdims=True)
 
 
@@ -28,7 +28,7 @@ def test_repeated_samples() -> None:
 
 
 def test_more_samples_than_distances_fit() -> None:
-    values = units(1, count=LARGEST + 1, width=8)
+    values = units(1, count=LARGEST + 1)
     expected = KMeans(n_clusters=3, n_init=10, random_state=0).fit(values).cluster_centers_
     np.testing.assert_array_equal(kmeans_centres(values, 3, 0), expected)
 
