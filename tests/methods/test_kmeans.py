@@ -11,7 +11,8 @@ from remem.methods.kmeans import LARGEST, PlusPlus, kmeans_centres, squared_dist
 def units(seed: int, count: int) -> NDArray[np.float32]:
     """Unit vectors in the positive quadrant, like features of a network that ends in a ReLU."""
     values = np.maximum(np.random.default_rng(seed).normal(size=(count, 64)), 0).astype(np.float32)
-    return values / np.linalg.norm(values, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = values / np.linalg.norm(values, axis=1, keepdims=True)
+    return unit
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -54,5 +54,5 @@ def squared_distances(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """All squared distances (n, n), computed in float64 as scikit-learn does."""
     exact = values.astype(np.float64)
     squares = np.einsum("nd,nd->n", exact, exact)
-    found = squares[:, None] + squares[None, :] - 2 * (exact @ exact.T)
-    return np.maximum(found, 0).astype(np.float32)
+    found: NDArray[np.float64] = squares[:, None] + squares[None, :] - 2 * (exact @ exact.T)
+    return np.maximum(found, 0, out=found).astype(np.float32)
