@@ -1,8 +1,6 @@
 """One class-incremental episode: observe, allocate, load, train, evaluate. Nothing else adds or removes samples."""
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor
 
 from remem.action import Action, State
+from remem.clock import Clock
 from remem.codecs.table import CODECS, RAW
 from remem.data.bank import Bank
 from remem.errors import DamagedFileError, InputError
@@ -28,21 +27,6 @@ from remem.storage.tensorfile import Snapshot
 from remem.types import Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values, joined
 
 KEPT_BYTES = 2**28  # larger features and logits are not kept from phase to phase but computed again
-
-
-class Clock:
-    """Measures seconds by purpose."""
-
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(("train", "select", "policy", "evaluate"), 0.0)
-
-    @contextmanager
-    def __call__(self, purpose: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[purpose] += time.perf_counter() - started
 
 
 @dataclass(frozen=True)
@@ -76,6 +60,7 @@ class Episode:
         eval_bank: Bank | None = None,
         ladder: tuple[str, ...] = (RAW,),
         encodes_phase0: bool = False,
+        counts_bytes: bool = False,
     ) -> None:
         self._bank = bank
         self._eval_bank = bank if eval_bank is None else eval_bank
@@ -84,11 +69,12 @@ class Episode:
         self._streams = streams
         self._ladder = ladder  # codecs, from exact to coarse
         self._codec = ladder[0] if encodes_phase0 else RAW  # of all held samples
-        self._counts_bytes = budget.bytes is not None or ladder != (RAW,)
+        self._counts_bytes = counts_bytes or budget.bytes is not None or ladder != (RAW,)
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
         self._allocator = Allocator(budget)
         self._phases: list[tuple[int, ...]] = []  # classes of each phase so far
+        self._returned: tuple[int, ...] = ()  # earlier classes that brought samples to the latest phase (streams)
         self._evaluated: list[Samples] = []  # evaluation samples of each phase so far
         self._latest: TrainedPhase | None = None
         self._described: HeldDescribed | None = None  # since the last change of network and memory
@@ -146,6 +132,7 @@ class Episode:
         with clock("train"):
             self._learner.fit(phase, self._memory.samples(), self._held)  # line 18
         self._phases.append(phase.classes)
+        self._returned = tuple(sorted(phase.train.keys() - set(phase.classes)))
         self._evaluated.append(phase.eval_samples)
         self._allocator.add_phase(len(phase.classes))
         measures = {**refined, **self._learner.method.measures(self._learner.network)}
@@ -178,6 +165,8 @@ class Episode:
             "next_row": self._bank.next_row,
             "origin": self._origin,
         }
+        if self._returned or self._allocator.settled:  # only in streams
+            facts |= {"returned": list(self._returned), "settled": self._allocator.settled}
         if self._counts_bytes:
             facts |= {"codec": self._codec, "rung": self._allocator.rung}
         seen = joined(self._evaluated)
@@ -204,9 +193,11 @@ class Episode:
         self._memory = self._restore_memory(facts.get("codec", RAW), parts)
         self._held = HeldView(self._memory, self._bank)
         self._phases = [tuple(classes) for classes in facts["phases"]]
+        self._returned = tuple(facts.get("returned", ()))
         groups = [Group(tuple(g["hard"]), tuple(g["easy"]), g["level2_tenths"]) for g in facts["groups"]]
         seen = [len(classes) for classes in self._phases]
-        self._allocator = Allocator(self._budget, seen, groups, facts["old_tenths"], facts.get("rung", 0))
+        share, rung, settled = facts["old_tenths"], facts.get("rung", 0), facts.get("settled", False)
+        self._allocator = Allocator(self._budget, seen, groups, share, rung, settled=settled)
         cuts = np.cumsum(facts["evaluated"])[:-1]
         rows, labels = (np.split(parts["evaluated"][name].numpy(), cuts) for name in ("rows", "labels"))
         self._evaluated = [Samples(r, y) for r, y in zip(rows, labels, strict=True)]
@@ -230,11 +221,21 @@ class Episode:
         The latest classes are described apart, in the same batches as by `_rank_latest` of a restored episode, where
         nothing is kept: the last bit of a logit can depend on its batch.
         """
-        *earlier, latest = self._phases
-        old_means = [self._describe_classes(tuple(chain(*earlier)))[1]] if earlier else []
-        described, means = self._describe_classes(latest)
+        latest = self._latest_classes()
+        earlier = tuple(label for label in chain(*self._phases) if label not in latest)
+        parts = [(classes, *self._describe_classes(classes)) for classes in (earlier, latest) if classes]
+        means = np.empty((len(earlier) + len(latest), parts[0][2].shape[1]))
+        for classes, _, own in parts:
+            means[list(classes)] = own
+        if not latest:
+            return HeldDescribed(means, None)
+        described = parts[-1][1]
         kept = keeps(len(described.logits), described.features.shape[1] + described.logits.shape[1])
-        return HeldDescribed(np.concatenate([*old_means, means]), described._replace(mirrored=None) if kept else None)
+        return HeldDescribed(means, described._replace(mirrored=None) if kept else None)
+
+    def _latest_classes(self) -> tuple[int, ...]:
+        """The classes of the latest phase and those that returned in it, until they are ranked."""
+        return () if self._allocator.settled else tuple(sorted((*self._phases[-1], *self._returned)))
 
     def _describe_classes(self, classes: tuple[int, ...]) -> tuple[Described, metrics.FloatArray]:
         """Describes the held samples of some classes. Returns the class means as well."""
@@ -258,7 +259,7 @@ class Episode:
         state = self.observe(phase)
         held, arriving = self._memory.counts(), {label: len(rows) for label, rows in phase.train.items()}
         if replay == "none":
-            for label in self._phases[-1]:
+            for label in self._latest_classes():
                 self._memory.rank(label, np.arange(held[label]))
             return self._allocator.allocate_new_only(state, held=held, arriving=arriving)
         if action is None:
@@ -266,19 +267,24 @@ class Episode:
         with clock("select"):
             harder, easier = self._rank_latest(latest)
         with clock("policy"):
-            self._allocator.split(harder, easier, action)
+            if harder:
+                self._allocator.split(harder, easier, action)
             decision = self._allocator.decide(state, action)
             return self._allocator.allocate(state, decision, held=held, arriving=arriving)
 
     def _rank_latest(self, described: Described | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Ranks the classes of the previous phase, once, and returns their harder and easier halves."""
-        samples = self._memory.samples().of(self._phases[-1])
+        """Ranks the classes of the previous phase and returns the harder and easier half of those that it brought."""
+        classes = self._latest_classes()
+        if not classes:
+            return (), ()
+        samples = self._memory.samples().of(classes)
         if described is None:
             described = self._learner.describe(self._held, samples)
         ranking = self._learner.rank(described.features, samples.labels, phase=self.next_phase, purpose="rank")
         for label, order in ranking.items():
             self._memory.rank(label, order)
-        return split(class_entropy(described.logits, samples.labels))
+        entropy = class_entropy(described.logits, samples.labels)
+        return split({label: entropy[label] for label in self._phases[-1]})
 
     def _keep_exemplars(self, phase: Phase, allocation: Allocation | None) -> tuple[Allocation | None, Measures]:
         """Cuts every old class to its quota and frees the rest: lines 15-16. The method may refine what is kept.
@@ -302,16 +308,16 @@ class Episode:
         limit, codec = self._budget.bytes, self._ladder[allocation.rung]
         if limit is None or CODECS[codec].size(self._bank.stored_shape) is not None:
             return allocation
-        rows = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
-        rows |= {label: self._drawn(phase, label)[:quota] for label, quota in allocation.new.items()}
-        sizes = {label: self._bank.measure(own, codec) for label, own in rows.items()}
+        old = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
+        new = {label: self._drawn(phase, label)[:quota] for label, quota in allocation.new.items()}
+        sizes = ({label: self._bank.measure(own, codec) for label, own in part.items()} for part in (old, new))
         arriving = {label: len(own) for label, own in phase.train.items()}
         shrink = partial(self._allocator.shrink, held=self._memory.counts(), arriving=arriving)
-        return fit_bytes(allocation, limit, sizes, shrink)
+        return fit_bytes(allocation, limit, *sizes, shrink)
 
     def _refine(self, allocation: Allocation) -> Measures:
         """Lets the method refine the exemplars to be kept, while everything is still held."""
-        latest = set(self._phases[-1])
+        latest = set(self._latest_classes())
         kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
         new = _samples({label: rows for label, rows in kept.items() if label in latest})
         old = _samples({label: rows for label, rows in kept.items() if label not in latest})
@@ -331,6 +337,8 @@ class Episode:
     def _load_new(self, phase: Phase, allocation: Allocation | None) -> None:
         """Loads new data at random, without replacement. A larger quota draws a superset of the rows."""
         for label in phase.train:
+            if label not in phase.classes:
+                self._memory.reopen(label)
             drawn = self._drawn(phase, label)
             quota = len(drawn) if allocation is None else allocation.new[label]
             rows = np.sort(drawn[:quota])

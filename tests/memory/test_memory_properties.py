@@ -246,7 +246,7 @@ def test_samples_of_any_size_are_dropped_from_the_end_until_their_bytes_fit(bloc
             quotas = {**allocation.old, **allocation.new}
             return sum(int(sizes[label][:quota].sum()) for label, quota in quotas.items())
 
-        fitted = fit_bytes(whole, limit, sizes, shrink)
+        fitted = fit_bytes(whole, limit, sizes, sizes, shrink)
         assert used(fitted) <= limit
         for before, after in ((whole.old, fitted.old), (whole.new, fitted.new)):
             assert all(1 <= after[label] <= before[label] for label in before)

@@ -55,7 +55,7 @@ def from_arrays(
         train=ArraySource(train, np.searchsorted(known, train_labels).astype(np.int64)),
         test=ArraySource(test, np.searchsorted(known, test_labels).astype(np.int64)),
         class_names=names,
-        preprocessing=preprocessing or _default_preprocessing(train.shape[1:]),
+        preprocessing=preprocessing or default_preprocessing(train.shape[1:]),
     )
 
 
@@ -99,7 +99,7 @@ def _as_labels(array: ArrayLike, field: str, count: int) -> NDArray[Any]:
     return labels
 
 
-def _default_preprocessing(shape: tuple[int, ...]) -> Preprocessing:
+def default_preprocessing(shape: tuple[int, ...]) -> Preprocessing:
     """Random crops but no flips: a mirrored letter or digit may belong to another class."""
     return Preprocessing(mean=None, std=None, augment="crop" if len(shape) == 3 else "none", flip=False)
 

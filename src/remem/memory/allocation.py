@@ -131,7 +131,10 @@ def apportion(total: int, weights: Sequence[int], lower: Sequence[int], upper: S
 def allocate(
     budget: int, decision: Decision, groups: Sequence[Group], *, held: Mapping[int, int], arriving: Mapping[int, int]
 ) -> Allocation:
-    """Computes the quotas of one phase: M_old -> phases -> halves -> classes. Unused memory goes to the other side."""
+    """Computes the quotas of one phase: M_old -> phases -> halves -> classes. Unused memory goes to the other side.
+
+    A class that is held and arrives again has two quotas. Only unseen classes are sure of a sample among the new ones.
+    """
     held_total, arriving_total = sum(held.values()), sum(arriving.values())
     new_total = min(budget - min(decision.old_total, held_total), arriving_total)
     old_total = min(budget - new_total, held_total)
@@ -141,7 +144,8 @@ def allocate(
     for group, quota in zip(groups, _share_out(old_total, [len(p) for p in phases], phases, held), strict=True):
         old.update(_split_phase(quota, group, held))
     labels = sorted(arriving)
-    new = _share_out(new_total, [1] * len(labels), [(label,) for label in labels], arriving)
+    lower, upper = [int(label not in held) for label in labels], [arriving[label] for label in labels]
+    new = apportion(new_total, [1] * len(labels), lower, upper)
     quotas = dict(sorted(old.items())), dict(zip(labels, new, strict=True))
     return Allocation(budget, decision, *quotas, decision.rung)
 

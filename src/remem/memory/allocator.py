@@ -23,12 +23,15 @@ class Allocator:
         groups: Sequence[Group] = (),
         old_tenths: int = 0,
         rung: int = 0,
+        *,
+        settled: bool = False,
     ) -> None:
         self._budget = budget
         self._seen = list(seen)  # classes of each phase so far
         self._groups = list(groups)  # one per phase whose classes are old
         self._old_tenths = old_tenths  # nominal old share of the latest phase
         self._rung = rung  # codec of the latest phase, as a place in the ladder
+        self._settled = settled  # whether the classes of the latest phase are split already
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -42,9 +45,14 @@ class Allocator:
     def rung(self) -> int:
         return self._rung
 
+    @property
+    def settled(self) -> bool:
+        return self._settled
+
     def observe(self, new: PhaseFacts) -> State:
         """Returns s_i and everything else that a policy may know before phase i >= 1 (Algorithm 1, line 11)."""
-        return make_state(self._budget, self._seen, new, self._old_tenths, self._rung)
+        state = make_state(self._budget, self._seen, new, self._old_tenths, self._rung)
+        return replace(state, splits=False) if self._settled else state
 
     def decide(self, state: State, action: Action) -> Decision:
         """Returns the decision for an action, and stores its old share and codec for the next state."""
@@ -56,6 +64,20 @@ class Allocator:
         """Makes the classes of phase i-1 old. Their two halves keep this action's split from now on."""
         self._groups.append(Group(harder, easier, action.level2_tenths))
 
+    def decide_between(self, state: State, action: Action) -> Decision:
+        """Returns the decision between two phases, where nothing arrives. The next state does not report its share."""
+        decision = decide(state, action)
+        self._rung = decision.rung
+        return decision
+
+    def settle(self) -> None:
+        """Notes that the classes of the latest phase are split, so that the next action does not split them."""
+        self._settled = True
+
+    def with_budget(self, budget: Budget) -> "Allocator":
+        """The same state under another budget."""
+        return Allocator(budget, self._seen, self._groups, self._old_tenths, self._rung, settled=self._settled)
+
     def allocate(
         self, state: State, decision: Decision, *, held: Mapping[int, int], arriving: Mapping[int, int]
     ) -> Allocation:
@@ -66,14 +88,15 @@ class Allocator:
         self, allocation: Allocation, budget: int, *, held: Mapping[int, int], arriving: Mapping[int, int]
     ) -> Allocation:
         """The allocation of fewer samples with the same shares. No class gets more than before."""
-        classes = len(allocation.old) + len(allocation.new)
+        unseen = len(allocation.new.keys() - allocation.old.keys())
+        classes = len(allocation.old) + unseen
         if budget < (classes if allocation.decision else len(allocation.new)):
             raise InputError(f"budget: its bytes hold less than one sample for each of {classes} classes")
         if allocation.decision is None:
             quotas = apportion(budget, ones := [1] * len(arriving), lower=ones, upper=list(allocation.new.values()))
             return replace(allocation, budget=budget, new=dict(zip(arriving, quotas, strict=True)))
         old_total = allocation.decision.old_total * budget // allocation.budget
-        old_total = min(max(old_total, len(allocation.old)), budget - len(allocation.new))
+        old_total = min(max(old_total, len(allocation.old)), budget - unseen)
         decision = replace(allocation.decision, old_total=old_total)
         smaller = allocate(budget, decision, self._groups, held=held, arriving=arriving)
         old, new = (
@@ -92,25 +115,27 @@ class Allocator:
     def add_phase(self, classes: int) -> None:
         """Records the number of classes of a trained phase."""
         self._seen.append(classes)
+        self._settled = False
 
 
 def fit_bytes(
     allocation: Allocation,
     limit: int,
-    sizes: Mapping[int, IntArray],
+    old: Mapping[int, IntArray],
+    new: Mapping[int, IntArray],
     shrink: Callable[[Allocation, int], Allocation],
 ) -> Allocation:
     """Drops samples from the end of their rankings until the bytes of the others fit (protocol 6).
 
-    `sizes` has the bytes of each class's samples, best first. Codes of one size fit without this.
+    `old` and `new` have the bytes of each class's samples, best first. Codes of one size fit without this.
     """
     first = allocation
-    sums = {label: np.concatenate([[0], np.cumsum(own)]) for label, own in sizes.items()}
-    largest = max((int(own.max()) for own in sizes.values() if len(own)), default=1)
+    sums = [{label: np.concatenate([[0], np.cumsum(own)]) for label, own in part.items()} for part in (old, new)]
+    largest = max((int(own.max()) for part in (old, new) for own in part.values() if len(own)), default=1)
 
     def excess() -> int:
-        quotas = {**allocation.old, **allocation.new}
-        return sum(int(sums[label][quota]) for label, quota in quotas.items()) - limit
+        parts = zip(sums, (allocation.old, allocation.new), strict=True)
+        return sum(int(own[label][quota]) for own, quotas in parts for label, quota in quotas.items()) - limit
 
     while (over := excess()) > 0:
         held = sum(allocation.old.values()) + sum(allocation.new.values())

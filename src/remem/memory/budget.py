@@ -208,11 +208,11 @@ def resolve(
             budget = Budget("bytes", spec.amount, part, sizes)
         else:
             budget = Budget("fixed", total if spec is None else spec.amount, part)
-    _require_a_sample_per_class(budget, phases)
+    require_a_sample_per_class(budget, phases)
     return budget
 
 
-def _require_a_sample_per_class(budget: Budget, phases: Sequence[PhaseFacts]) -> None:
+def require_a_sample_per_class(budget: Budget, phases: Sequence[PhaseFacts]) -> None:
     for index in range(1, len(phases)) if budget.kind != "fixed" else [len(phases) - 1]:
         seen = sum(phase.classes for phase in phases[: index + 1])
         old, rung = seen - phases[index].classes, budget.rungs - 1

@@ -57,6 +57,10 @@ class Memory:
         """The held rows of a class, in stored order."""
         return self._rows[label].copy()
 
+    def unranked(self) -> tuple[int, ...]:
+        """The classes whose rows have no ranking, ascending."""
+        return tuple(sorted(self._rows.keys() - self._ranked))
+
     def samples(self) -> Samples:
         """All held samples, in class order, then in stored order."""
         counts = self.counts()
@@ -102,6 +106,28 @@ class Memory:
         self._total_bytes += stored
         self._note_peak()
 
+    def reopen(self, label: int) -> None:
+        """Lets more rows of an old class in (protocol 7). It must be ranked again, over all that it then holds."""
+        self._ranked.discard(label)
+
+    def lift(self) -> None:
+        """Takes the bounds away, for a user who sets another budget. `open` must follow before anything is loaded."""
+        self._bound = self._byte_bound = None
+
+    def discard(self, rows: IntArray) -> None:
+        """Frees single rows wherever they are ranked, because the user wants them deleted."""
+        gone = rows[self.holds(rows)]
+        for label, held in self._rows.items():
+            self._rows[label] = held[~np.isin(held, gone)]
+        self._free(gone)
+
+    def relabel(self, labels: Mapping[int, int]) -> None:
+        """Gives every class another number. Classes that are left out must hold nothing."""
+        if lost := sum(len(rows) for label, rows in self._rows.items() if label not in labels):
+            raise ValueError(f"{lost} held rows would lose their class")
+        self._rows = {labels[label]: rows for label, rows in self._rows.items() if label in labels}
+        self._ranked = {labels[label] for label in self._ranked if label in labels}
+
     def resize(self, rows: IntArray, sizes: IntArray) -> None:
         """Notes that held rows are stored in another form, and the bytes that each costs now."""
         if not self.holds(rows).all():
@@ -138,9 +164,7 @@ class Memory:
         for label, quota in quotas.items():
             self._rows[label] = self._rows[label][:quota].copy()
         rows = np.concatenate(freed) if freed else np.empty(0, np.int64)
-        self._status[rows] = _FREED
-        self._total -= len(rows)
-        self._total_bytes -= int(self._bytes[rows].sum())
+        self._free(rows)
         return rows
 
     def replace(self, label: int, old_row: int, new_row: int, size: int | None = None) -> None:
@@ -156,6 +180,11 @@ class Memory:
         self._status[old_row] = _FREED
         self._bytes[new_row] = self._bytes[old_row] if size is None else size
         self._total_bytes += int(self._bytes[new_row] - self._bytes[old_row])
+
+    def _free(self, rows: IntArray) -> None:
+        self._status[rows] = _FREED
+        self._total -= len(rows)
+        self._total_bytes -= int(self._bytes[rows].sum())
 
     def _take(self, rows: IntArray) -> None:
         """Marks rows as held. Raises if one was held before."""

@@ -85,7 +85,7 @@ def balanced_at_random(facts: PhaseFacts, held: Samples) -> Samples:
     quota = max(1, len(old) // facts.old_classes)
     rng = facts.streams.numpy(facts.index, "mixture")
     chosen = [rng.permutation(np.flatnonzero(new.labels == label))[:quota] for label in facts.new_labels]
-    places = np.concatenate(chosen)
+    places = np.concatenate([np.empty(0, np.int64), *chosen])
     rows, labels = np.concatenate([old.rows, new.rows[places]]), np.concatenate([old.labels, new.labels[places]])
     return Samples(rows, labels)
 

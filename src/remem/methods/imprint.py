@@ -10,7 +10,7 @@ from remem.types import Samples
 
 def imprint_means(network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
     """Sets every new row to its class mean, scaled to the average norm of the old rows. No effect in phase 0."""
-    if facts.index == 0:
+    if facts.index == 0 or not facts.new_classes:
         return
     new = held.of(facts.new_labels)
     units = F.normalize(torch.from_numpy(describe(new).features))

@@ -67,7 +67,8 @@ class Learner:
         """Trains phase i on the held samples, starting from the model of phase i-1 (Algorithm 1, line 18)."""
         epochs = self._spec.epochs_share(phase.index, len(held))
         method, finetune, teacher = self.method, self._spec.finetune, None
-        facts = PhaseFacts(phase.index, phase.classes[0], len(phase.classes), self._context.streams)
+        old = phase.classes[0] if phase.classes else self.network.head.classes
+        facts = PhaseFacts(phase.index, old, len(phase.classes), self._context.streams)
         if phase.index == 0 or method.restarts:
             self._adopt(self._fresh(facts, held, reader))
         else:
@@ -162,9 +163,13 @@ class Learner:
         return teacher.requires_grad_(False)
 
     def _balance(self, phase: Phase, held: Samples, reader: Reader) -> Samples:
-        """All old exemplars, and for each new class as many of its best samples as an old class has on average."""
-        is_new = held.labels >= phase.classes[0]
-        quota = balanced_quota(int((~is_new).sum()), phase.classes[0])
+        """All old exemplars, and for each new class as many of its best samples as an old class has on average.
+
+        An old class that has brought samples counts as new. If all have, none gets more than the average.
+        """
+        is_new = np.isin(held.labels, list(phase.train))
+        others = held.labels if is_new.all() else held.labels[~is_new]
+        quota = balanced_quota(len(others), len(np.unique(others)))
         new = Samples(held.rows[is_new], held.labels[is_new])
         features = self.describe(reader, new).features
         ranking = self.rank(features, new.labels, phase=phase.index, purpose="balance")

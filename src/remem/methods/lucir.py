@@ -45,7 +45,7 @@ class Lucir(Method):
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         settings, old = self._settings, facts.old_classes
-        weight = settings.less_forget * math.sqrt(old / facts.new_classes)
+        weight = settings.less_forget * math.sqrt(old / max(1, facts.new_classes))
 
         def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
             terms = {"classify": classify(output.logits, labels, reduction)}

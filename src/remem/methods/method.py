@@ -44,7 +44,7 @@ class PhaseFacts:
 
     index: int
     old_classes: int
-    new_classes: int
+    new_classes: int  # 0 where a stream brings samples of known classes alone
     streams: Streams = field(default=Streams(0))
 
     @property

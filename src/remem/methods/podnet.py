@@ -54,7 +54,7 @@ class Podnet(Method):
 
     def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
         """Imprinting: a new class's proxies are k-means centres of its features, scaled to the norm of old proxies."""
-        if facts.index == 0:
+        if facts.index == 0 or not facts.new_classes:
             return
         new = held.of(facts.new_labels)
         units = F.normalize(torch.from_numpy(describe(new).features)).numpy()
@@ -65,7 +65,7 @@ class Podnet(Method):
 
     def objective(self, facts: PhaseFacts, network: Network) -> Objective:
         settings = self._settings
-        factor = math.sqrt((facts.old_classes + facts.new_classes) / facts.new_classes)
+        factor = math.sqrt((facts.old_classes + facts.new_classes) / max(1, facts.new_classes))
 
         def losses(output: Output, labels: Tensor, teacher: Output | None, *, reduction: Reduction = "mean") -> Losses:
             terms = {"nca": self._nca(output, labels, network.head, reduction)}

@@ -48,6 +48,14 @@ class Head(nn.Module):
         self.old = nn.Parameter(self.old.new_zeros(old, *self.row))
         self.new = nn.Parameter(self.old.new_zeros(new, *self.row))
 
+    def keep(self, places: Sequence[int]) -> None:
+        """Removes all rows but those at these places. If there were old classes, all that are left are old."""
+        had_old = len(self.old) > 0
+        for old, new in zip(self.old_parameters(), self.new_parameters(), strict=True):
+            rows = torch.cat((old, new)).detach()[list(places)]
+            kept = (rows, rows[:0]) if had_old else (rows[:0], rows)
+            old.data, new.data = (part.clone() for part in kept)
+
     def imprint(self, rows: Tensor) -> None:
         """Sets the rows of the new classes."""
         if rows.shape != self.new.shape:

@@ -46,8 +46,8 @@ def prepare(
     policy: Policy | None = None,
 ) -> Prepared:
     """Builds a run and checks everything that can be checked before training. `policy` may be user-defined."""
-    config, notes = _choose_policy(config, policy)
-    config, policy = _pin_policy(config, policy)
+    config, notes = name_policy(config, policy)
+    config, policy = pin_policy(config, policy)
     SELECTIONS[config.memory.selection]
     method = build_method(config.method)
     check_optimizer(config.train)
@@ -55,7 +55,7 @@ def prepare(
         scenario = build_scenario(load_dataset(config.data), config.scenario, config.data)
     facts = [PhaseFacts(len(phase.classes), phase.arriving) for phase in scenario.phases]
     memory, bank = config.memory, scenario.bank
-    ladder = _ladder(memory.codec, policy, bank)
+    ladder = ladder_of(memory.codec, policy, bank)
     if memory.codec_phase0 and len(ladder) > 1:
         raise InputError(
             "memory.codec_phase0: true given, but the policy chooses the codec after phase 0; expected false"
@@ -64,8 +64,8 @@ def prepare(
     budget = resolve(parse_budget(memory.budget), memory.exemplars, facts, row_bytes=bank.stored_bytes, sizes=sizes)
     if module is not None:
         config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
-    resolved = _resolve(with_absolute_paths(config), scenario, budget, ladder)
-    prepared = Prepared(resolved, scenario, budget, method, policy, module, notes, ladder)
+    config = resolve_config(with_absolute_paths(config), scenario, budget, ladder)
+    prepared = Prepared(config, scenario, budget, method, policy, module, notes, ladder)
     network_builder(prepared)(0)  # raises if the backbone does not fit the data
     return prepared
 
@@ -82,7 +82,7 @@ def build_method(settings: MethodSettings) -> Method:
     return method
 
 
-def _ladder(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
+def ladder_of(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
     """The codecs of a run: those of a policy that names some, else those of the setting."""
     names, own = parse_codecs(setting), policy.codecs if isinstance(policy, ChoosesCodec) else ()
     if own and names not in ((RAW,), own):
@@ -90,7 +90,7 @@ def _ladder(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
     return resolve_ladder(own or names, bank.stored_shape, files=bank.has_files)
 
 
-def _choose_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple[str, ...]]:
+def name_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple[str, ...]]:
     """Replaces `auto` by a shipped policy, and says which one."""
     if own is not None or config.policy != AUTO:
         return config, ()
@@ -98,7 +98,7 @@ def _choose_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tu
     return config.model_copy(update={"policy": choice.name}), (choice.reason,)
 
 
-def _pin_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:
+def pin_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:
     """Returns the policy, and settings that identify it from any folder and at any later time."""
     if own is None:
         policy = resolve_policy(config.policy, config.seed, sample=config.sample_actions)
@@ -129,10 +129,25 @@ def open_episode(
     prepared: Prepared, fabric: Fabric, emit: Emit, *, task: str = "target", keeper: Keeper | None = None
 ) -> Episode:
     """Returns the episode of a run before phase 0. Its random streams depend on the seed and on `task`."""
+    config, scenario, streams = prepared.config, prepared.scenario, Streams(prepared.config.seed, task)
+    return Episode(
+        scenario.bank.fresh_copy(),
+        open_learner(prepared, fabric, streams, emit, keeper=keeper),
+        prepared.budget,
+        streams,
+        eval_bank=scenario.eval_bank,
+        ladder=prepared.ladder,
+        encodes_phase0=config.memory.codec_phase0,
+    )
+
+
+def open_learner(
+    prepared: Prepared, fabric: Fabric, streams: Streams, emit: Emit, *, keeper: Keeper | None = None
+) -> Learner:
+    """Returns the learner of a run before phase 0. Sets the threads of this process."""
     config, scenario = prepared.config, prepared.scenario
     limit_threads(config.train.threads)
     keep_freed_memory()
-    streams = Streams(config.seed, task)
     plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
     spec = LearnerSpec(
         build=network_builder(prepared),
@@ -142,16 +157,7 @@ def open_episode(
         rank=SELECTIONS[config.memory.selection].rank,
         steps_of=_raw_samples(prepared),
     )
-    learner = Learner(spec, TrainContext(config.train, plan, fabric, streams, emit, keeper))
-    return Episode(
-        scenario.bank.fresh_copy(),
-        learner,
-        prepared.budget,
-        streams,
-        eval_bank=scenario.eval_bank,
-        ladder=prepared.ladder,
-        encodes_phase0=config.memory.codec_phase0,
-    )
+    return Learner(spec, TrainContext(config.train, plan, fabric, streams, emit, keeper))
 
 
 def _raw_samples(prepared: Prepared) -> int | None:
@@ -169,7 +175,8 @@ def network_builder(prepared: Prepared) -> Callable[[int], Network]:
     return lambda seed: build_network(net, scenario.bank.shape, prepared.method.head, seed, mean=mean, std=std)
 
 
-def _resolve(config: RunConfig, scenario: Scenario, budget: Budget, ladder: tuple[str, ...]) -> RunConfig:
+def resolve_config(config: RunConfig, scenario: Scenario, budget: Budget, ladder: tuple[str, ...]) -> RunConfig:
+    """Replaces every `auto` of the settings, and states budget and codecs."""
     net, memory = config.net, config.memory
     plan = plan_for(scenario.preprocessing, scenario.bank.shape, config.augment)
     net = net.model_copy(update={"name": backbone_name(net, scenario.bank.shape)})

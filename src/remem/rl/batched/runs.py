@@ -285,9 +285,10 @@ class Chunk:
         codec = task.ladder[run.rung]
         if limit is None or CODECS[codec].size(task.bank.stored_shape) is not None:
             return allocation
-        rows = {label: run.held[label][:quota] for label, quota in allocation.old.items()}
-        rows |= {label: self._drawn(run, label)[:quota] for label, quota in allocation.new.items()}
-        return fit_bytes(allocation, limit, {k: task.bank.measure(own, codec) for k, own in rows.items()}, shrink)
+        old = {label: run.held[label][:quota] for label, quota in allocation.old.items()}
+        new = {label: self._drawn(run, label)[:quota] for label, quota in allocation.new.items()}
+        sizes = ({label: task.bank.measure(own, codec) for label, own in part.items()} for part in (old, new))
+        return fit_bytes(allocation, limit, *sizes, shrink)
 
     def _drawn(self, run: _Run, label: int) -> IntArray:
         """The training rows of a new class in the order in which they are loaded."""
