@@ -60,7 +60,6 @@ class Episode:
         eval_bank: Bank | None = None,
         ladder: tuple[str, ...] = (RAW,),
         encodes_phase0: bool = False,
-        counts_bytes: bool = False,
     ) -> None:
         self._bank = bank
         self._eval_bank = bank if eval_bank is None else eval_bank
@@ -69,7 +68,7 @@ class Episode:
         self._streams = streams
         self._ladder = ladder  # codecs, from exact to coarse
         self._codec = ladder[0] if encodes_phase0 else RAW  # of all held samples
-        self._counts_bytes = counts_bytes or budget.bytes is not None or ladder != (RAW,)
+        self._counts_bytes = budget.bytes is not None or ladder != (RAW,)
         self._memory = Memory()
         self._held = HeldView(self._memory, bank)
         self._allocator = Allocator(budget)

@@ -81,9 +81,7 @@ def open_stream_episode(prepared: Prepared, emit: Emit) -> StreamEpisode:
     streams = Streams(prepared.config.seed)
     learner = open_learner(prepared, open_fabric(prepared.config.train), streams, emit)
     bank = StreamBank(prepared.scenario.bank.shape)
-    episode = StreamEpisode(bank, learner, prepared.budget, streams, ladder=prepared.ladder, counts_bytes=True)
-    episode.records = {}
-    return episode
+    return StreamEpisode(bank, learner, prepared.budget, streams, prepared.ladder)
 
 
 def budget_spec(config: RunConfig) -> BudgetSpec:

@@ -12,6 +12,8 @@ from remem.data.source import ArraySource
 from remem.episode import Episode
 from remem.memory.allocator import Allocator
 from remem.memory.budget import Budget, PhaseFacts
+from remem.methods.learner import Learner
+from remem.seeding import Streams
 from remem.types import Group, IntArray, Phase, Samples, Values
 
 KEY_BYTES = 8
@@ -51,7 +53,12 @@ class StreamBank(Bank):
 class StreamEpisode(Episode):
     """Episode, and what happens between the phases of a stream (protocol 7)."""
 
-    records: dict[int, Record]  # of all held rows
+    def __init__(
+        self, bank: StreamBank, learner: Learner, budget: Budget, streams: Streams, ladder: tuple[str, ...]
+    ) -> None:
+        super().__init__(bank, learner, budget, streams, ladder=ladder)
+        self._counts_bytes = True
+        self.records: dict[int, Record] = {}  # of all held rows
 
     def use_budget(self, budget: Budget) -> None:
         """The budget from the next load on. Its exemplar part and the mean size of codes move with the stream."""
