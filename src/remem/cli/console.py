@@ -42,6 +42,15 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
+def size(count: float) -> str:
+    """12_600_000 -> '12.6 MB'."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 99.95 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
 def is_follower() -> bool:
     """Whether another process of the same run talks to the user; Fabric starts one process per device."""
     return any(os.environ.get(name, "0") != "0" for name in ("LOCAL_RANK", "NODE_RANK"))

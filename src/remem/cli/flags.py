@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -84,19 +84,23 @@ class SettingSources:
         return from_file, from_flags, read_overrides(self.overrides)
 
 
-def takes_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replaces the parameter `sources` of a command by CONFIG.toml, the flags of these panels and `--set`."""
-    chosen = [flag for flag in FLAGS if flag.panel in panels]
+def takes_settings(*panels: str, only: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replaces the parameter `sources` of a command by CONFIG.toml, the flags of these panels and `--set`.
+
+    `only` has the names of the flags of a command that takes no CONFIG.toml.
+    """
+    chosen = [flag for flag in FLAGS if flag.panel in panels or flag.name in only]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_sources(*, config: Path | None, overrides: list[str] | None, **given: Any) -> None:
+        def with_sources(*, config: Path | None = None, overrides: list[str] | None, **given: Any) -> None:
             values = {flag.key: given.pop(flag.parameter) for flag in chosen}
             flags = {key: typed(key, value) for key, value in values.items() if value is not None}
             command(sources=SettingSources(config, flags, overrides or ()), **given)
 
         flags = [flag_parameter(flag) for flag in chosen]
-        expanded = {"sources": [_parameter("config", ConfigFile), *flags, _parameter("overrides", Overrides)]}
+        file = [] if only else [_parameter("config", ConfigFile)]
+        expanded = {"sources": [*file, *flags, _parameter("overrides", Overrides)]}
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, own in inspect.signature(command).parameters.items()

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -70,26 +70,34 @@ Sources = Annotated[
 class PoolChoice:
     """Where jobs are trained: `--workers` and `--ray`."""
 
-    workers: int | None = None
-    ray: str | None = None
+    workers: Workers = None
+    ray: Ray = None
 
 
-def takes_pool(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces the parameter `pool` of a command by `--workers` and `--ray`."""
+def takes_group(name: str, group: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replaces a parameter of a command by the fields of a dataclass, each a flag."""
+    members = fields(group)
 
-    @wraps(command)
-    def with_pool(*, workers: int | None, ray: str | None, **given: Any) -> None:
-        command(pool=PoolChoice(workers, ray), **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_group(**given: Any) -> None:
+            command(**{name: group(**{member.name: given.pop(member.name) for member in members})}, **given)
 
-    signature = inspect.signature(command)
-    own = [p for name, p in signature.parameters.items() if name != "pool"]
-    flags = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in (("workers", Workers), ("ray", Ray))
-    ]
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    with_pool.__signature__ = signature.replace(parameters=[*parameters[:-2], *flags, *parameters[-2:]])  # type: ignore[attr-defined]
-    return with_pool
+        flags = [
+            inspect.Parameter(
+                member.name, inspect.Parameter.KEYWORD_ONLY, default=member.default, annotation=member.type
+            )
+            for member in members
+        ]
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for own in inspect.signature(command).parameters.values()
+            for parameter in (flags if own.name == name else [own])
+        ]
+        with_group.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return with_group
+
+    return decorate
 
 
 class TrackerName(StrEnum):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from remem.cli.console import clock, say, span
+from remem.cli.console import clock, say, size, span
 from remem.cli.costs import busy_lines
 from remem.cli.flags import SettingSources, takes_settings
 from remem.cli.options import COMMON, SCENARIO, TRAINING, option
@@ -187,12 +187,3 @@ def _peak(bytes_: "Bytes") -> str:
     }
     parts = ", ".join(f"{name} {size(count)}" for name, count in named.items() if count)
     return f"peak about {size(bytes_.peak)}: {parts}"
-
-
-def size(count: float) -> str:
-    """12_600_000 -> '12.6 MB'."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 999.5:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 99.95 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

@@ -20,7 +20,7 @@ from remem.cli.options import (
     TrackerName,
     folder,
     option,
-    takes_pool,
+    takes_group,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ AXES = {"methods": ("method", "methods"), "phases": ("number of phases", "number
 AXES |= {"policies": ("policy", "policies"), "seeds": ("seed", "seeds")}
 
 
-@takes_pool
+@takes_group("pool", PoolChoice)
 def study(
     file: Annotated[
         Path,

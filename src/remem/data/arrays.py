@@ -39,8 +39,8 @@ def from_arrays(
     train, test = as_values(x_train, "x_train"), as_values(x_test, "x_test")
     if train.shape[1:] != test.shape[1:]:
         raise InputError(f"x_test: rows of shape {test.shape[1:]}; expected {train.shape[1:]} as in x_train")
-    train_labels = _as_labels(y_train, "y_train", len(train))
-    test_labels = _as_labels(y_test, "y_test", len(test))
+    train_labels = as_labels(y_train, "y_train", len(train))
+    test_labels = as_labels(y_test, "y_test", len(test))
     known = np.unique(train_labels)
     if (known.dtype.kind == "U") != (test_labels.dtype.kind == "U"):
         raise InputError(f"y_test: labels of type {test_labels.dtype}; expected {known.dtype} as in y_train")
@@ -81,6 +81,22 @@ def as_values(array: ArrayLike, field: str, image_size: int | None = None) -> Va
     return images if image_size is None else resize(images, image_size)
 
 
+def as_rows(array: ArrayLike, field: str, shape: tuple[int, ...]) -> Values:
+    """A user's array as samples of a shape. Images of another size are cropped to squares and resized."""
+    values = as_values(array, field)
+    if values.shape[1:] == shape:
+        return values
+    if values.ndim == 4 and is_square(shape) and values.shape[3] == shape[2]:
+        return resize(values, shape[0])
+    kind = "images" if len(shape) == 3 else "vectors"
+    raise InputError(f"{field}: samples of shape {values.shape[1:]}; expected {kind} of shape {shape}")
+
+
+def is_square(shape: tuple[int, ...]) -> bool:
+    """Whether samples are square images, so that any image can be cropped and resized to fit."""
+    return len(shape) == 3 and shape[0] == shape[1]
+
+
 def _as_vectors(values: NDArray[Any], field: str) -> Values:
     with np.errstate(over="ignore"):
         vectors = values.astype(np.float32)
@@ -90,7 +106,8 @@ def _as_vectors(values: NDArray[Any], field: str) -> Values:
     return vectors
 
 
-def _as_labels(array: ArrayLike, field: str, count: int) -> NDArray[Any]:
+def as_labels(array: ArrayLike, field: str, count: int) -> NDArray[Any]:
+    """Checks a user's labels (n,): integers or strings."""
     labels = np.asarray(array)
     if labels.shape != (count,):
         raise InputError(f"{field}: shape {labels.shape}; expected ({count},), one label for each sample")

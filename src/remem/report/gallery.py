@@ -16,7 +16,7 @@ from remem.data.bank import Bank
 from remem.errors import InputError
 from remem.report.groups import group_runs, run_names
 from remem.report.inputs import StoredRun
-from remem.types import IntArray
+from remem.types import IntArray, Values
 
 if TYPE_CHECKING:
     from remem.runs.prepared import Prepared
@@ -118,15 +118,24 @@ def _strip(bank: Bank, rows: IntArray) -> str:
     """Pictures side by side, as the URL of one WebP image; empty if there are none."""
     if not len(rows):
         return ""
-    tiles = bank.read(rows)
-    images = [Image.fromarray(tile[..., 0] if tile.shape[-1] == 1 else tile).convert("RGB") for tile in tiles]
+    images = [as_image(tile) for tile in bank.read(rows)]
     strip = Image.new("RGB", (SIDE * len(images), SIDE))
     for place, image in enumerate(images):
         pixelated = image.width < SIDE
         size = Image.Resampling.NEAREST if pixelated else Image.Resampling.LANCZOS
         strip.paste(image.resize((SIDE, SIDE), size), (SIDE * place, 0))
+    return data_url(strip)
+
+
+def as_image(tile: Values) -> Image.Image:
+    """A stored picture (h, w, 1) or (h, w, 3)."""
+    return Image.fromarray(tile[..., 0] if tile.shape[-1] == 1 else tile).convert("RGB")
+
+
+def data_url(image: Image.Image) -> str:
+    """A picture as part of a page."""
     buffer = io.BytesIO()
-    strip.save(buffer, format="WEBP", quality=80)
+    image.save(buffer, format="WEBP", quality=80)
     return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax  # type: ignore[import-untyped]
 from torch import Tensor
 
-from remem.data.arrays import as_values
+from remem.data.arrays import as_rows, is_square
 from remem.data.augment import plan_for
-from remem.data.images import resize
 from remem.data.preprocessing import Preprocessing
 from remem.data.source import ArraySource
 from remem.errors import DamagedFileError, InputError
@@ -34,6 +33,7 @@ from remem.runs.results import load_result
 from remem.seeding import Streams
 from remem.selection.ranking import SELECTIONS
 from remem.storage.jsonfile import differences
+from remem.storage.pointer import POINTER, current_version
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 from remem.types import IntArray, Json, Reader, Samples, Values
 
@@ -106,18 +106,12 @@ class Model:
 
         Images of another size are cropped to squares and resized, as in the data sets.
         """
-        values = as_values(array, field)
-        if values.shape[1:] == self.shape:
-            return values
-        if values.ndim == 4 and self.takes_squares and values.shape[3] == self.shape[2]:
-            return resize(values, self.shape[0])
-        kind = "images" if len(self.shape) == 3 else "vectors"
-        raise InputError(f"{field}: samples of shape {values.shape[1:]}; expected {kind} of shape {self.shape}")
+        return as_rows(array, field, self.shape)
 
     @property
     def takes_squares(self) -> bool:
         """Whether samples are square images, so that any image can be cropped and resized to fit."""
-        return len(self.shape) == 3 and self.shape[0] == self.shape[1]
+        return is_square(self.shape)
 
     def _read_out(self, described: Described, readout: Readout) -> Prediction:
         if readout == "cnn":
@@ -166,11 +160,13 @@ def load_model(folder: str | Path) -> Model:
 
 
 def _finished(place: Path) -> Path:
-    """Returns the model file of a run folder. Raises if the run is not complete."""
+    """Returns the model file of a run folder or of a model folder. Raises if the run is not complete."""
     if not place.is_dir():
         if place.name == FILE and place.is_file():
             return place
         raise DamagedFileError(f"{place}: no such folder; expected the folder of a finished run")
+    if (place / POINTER).is_file():
+        return current_version(place) / FILE
     began, ended = (place / "config.json").is_file(), (place / "result.json").is_file()
     if (ended and not load_result(place).complete) or (began and not ended):
         raise InputError(f"{place}: this run is not finished; go on with `remem resume {place}`")
