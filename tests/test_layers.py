@@ -89,7 +89,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "account arrivals episode versions",
         "build",
         "stream",
-        "saved",
+        "saved warm_start",
         "deletion",
         "classifier",
     ),

@@ -76,10 +76,10 @@ def prepare_stream(config: RunConfig, shape: tuple[int, ...], module: nn.Module 
     return prepared
 
 
-def open_stream_episode(prepared: Prepared, emit: Emit) -> StreamEpisode:
+def open_stream_episode(prepared: Prepared, emit: Emit, *, keeps_backbone: bool = False) -> StreamEpisode:
     """An episode before its first phase. Streams of random numbers are those of a run with the same seed."""
-    streams = Streams(prepared.config.seed)
-    learner = open_learner(prepared, open_fabric(prepared.config.train), streams, emit)
+    streams, fabric = Streams(prepared.config.seed), open_fabric(prepared.config.train)
+    learner = open_learner(prepared, fabric, streams, emit, keeps_backbone=keeps_backbone)
     bank = StreamBank(prepared.scenario.bank.shape)
     return StreamEpisode(bank, learner, prepared.budget, streams, prepared.ladder)
 

@@ -14,7 +14,7 @@ from remem.memory.allocator import Allocator
 from remem.memory.budget import Budget, PhaseFacts
 from remem.methods.learner import Learner
 from remem.seeding import Streams
-from remem.types import Group, IntArray, Phase, Samples, Values
+from remem.types import Group, IntArray, Json, Phase, Samples, Values
 
 KEY_BYTES = 8
 RECORD_BYTES = KEY_BYTES + 4  # what is stored with every sample: the key of its identity, and its update
@@ -27,11 +27,6 @@ class Record(NamedTuple):
 
     key: bytes  # of its identity, see `key_of`
     update: int  # the update that brought it, counted from 1
-
-
-def sample_id(sample: Values) -> str:
-    """The default identity of a sample: SHA-256 of its bytes as they were given, in C order."""
-    return hashlib.sha256(np.ascontiguousarray(sample).tobytes()).hexdigest()
 
 
 def key_of(identity: str) -> bytes:
@@ -82,6 +77,11 @@ class StreamEpisode(Episode):
         self._keep_exemplars(Phase(self.next_phase, (), {}), allocation)
         self._allocator.settle()
         self._returned = ()
+
+    @property
+    def snapshot_origin(self) -> Json:
+        """The origin that a snapshot must have to be restored here."""
+        return self._origin
 
     def held(self) -> Samples:
         return self._memory.samples()

@@ -14,6 +14,7 @@ from remem.action import Action, State
 from remem.data.arrays import as_values
 from remem.errors import InputError
 from remem.estimator.account import Label, MemoryRow, MemoryTable
+from remem.estimator.arrivals import sample_ids
 from remem.estimator.build import (
     budget_spec,
     open_stream_episode,
@@ -22,7 +23,7 @@ from remem.estimator.build import (
     stream_budget,
     stream_method,
 )
-from remem.estimator.episode import Record, StreamBank, StreamEpisode, key_of, sample_id
+from remem.estimator.episode import Record, StreamBank, StreamEpisode, key_of
 from remem.events import Emit, Event, ignore
 from remem.memory.budget import Budget, BudgetSpec, PhaseFacts, parse_budget, require_a_sample_per_class
 from remem.runs.config import RunConfig
@@ -60,9 +61,10 @@ class _Before:
 class Stream:
     """Learns from updates. What an update does not keep is gone; a failed update changes nothing."""
 
-    def __init__(self, config: RunConfig, module: nn.Module | None = None) -> None:
+    def __init__(self, config: RunConfig, module: nn.Module | None = None, *, keeps_backbone: bool = False) -> None:
+        """The first update decides the shape of the samples. `keeps_backbone` trains the head alone in it."""
         stream_method(config)
-        self._config, self._module = config, module
+        self._config, self._module, self._keeps_backbone = config, module, keeps_backbone
         self._spec = budget_spec(config)
         self._emit: Emit = ignore
         self._prepared: Prepared | None = None
@@ -70,11 +72,6 @@ class Stream:
         self._bank: StreamBank | None = None
         self.classes: tuple[Label, ...] = ()  # in their order of arrival
         self.updates = 0
-
-    @classmethod
-    def begin(cls, config: RunConfig, *, module: nn.Module | None = None) -> "Stream":
-        """A stream before its first update, which decides the shape of the samples."""
-        return cls(config, module)
 
     @property
     def config(self) -> RunConfig:
@@ -107,7 +104,7 @@ class Stream:
     def open(self, shape: tuple[int, ...]) -> None:
         """Builds everything that needs the shape of the samples."""
         self._prepared = prepare_stream(self._config, shape, self._module)
-        self._episode = open_stream_episode(self._prepared, self._relay)
+        self._episode = open_stream_episode(self._prepared, self._relay, keeps_backbone=self._keeps_backbone)
         assert isinstance(self._episode.bank, StreamBank)
         self._bank = self._episode.bank
 
@@ -119,7 +116,7 @@ class Stream:
         given, names = self._samples(values), as_labels(labels)
         if len(names) != len(given):
             raise InputError(f"y: {len(names)} labels for {len(given)} samples; expected one for each")
-        keys = [sample_id(one) for one in np.asarray(values)] if ids is None else list(map(str, ids))
+        keys = sample_ids(np.asarray(values)) if ids is None else list(map(str, ids))
         if len(keys) != len(given):
             raise InputError(f"ids: {len(keys)} given for {len(given)} samples; expected one for each")
         with self._transaction(given.shape[1:], emit):

@@ -17,7 +17,7 @@ from remem.methods.describe import CHUNK, Described, describe
 from remem.methods.loop import StageStart, TrainContext, run_stage
 from remem.methods.method import Exemplars, Measures, Method, PhaseFacts
 from remem.methods.settings import FinetuneSettings
-from remem.methods.stage import Stage
+from remem.methods.stage import Stage, group
 from remem.nets.network import Network
 from remem.selection.ranking import Rank
 from remem.storage.tensorfile import Snapshot
@@ -34,6 +34,7 @@ class LearnerSpec:
     finetune: FinetuneSettings
     rank: Rank
     steps_of: int | None = None  # samples; stages after phase 0 have as many steps as with so many of them
+    keeps_backbone: bool = False  # phase 0 trains the head alone, because the backbone was trained before
 
     def epochs_share(self, phase: int, held: int) -> float:
         """The share of the epochs that a stage has."""
@@ -79,6 +80,9 @@ class Learner:
         network = self.network
         method.begin(network, facts, held, fenced(lambda samples: self.describe(reader, samples)))
         stages = [_shortened(stage, epochs) for stage in method.stages(facts, network, held, self._context.settings)]
+        if phase.index == 0 and self._spec.keeps_backbone:
+            head = group(network.head.parameters())
+            stages = [replace(stage, groups=head, updates_statistics=False) for stage in stages]
         keeper = self._context.keeper
         saved = None if keeper is None else keeper.resume(phase.index)
         at = -1 if saved is None else int(saved.facts["stage"])

@@ -142,7 +142,13 @@ def open_episode(
 
 
 def open_learner(
-    prepared: Prepared, fabric: Fabric, streams: Streams, emit: Emit, *, keeper: Keeper | None = None
+    prepared: Prepared,
+    fabric: Fabric,
+    streams: Streams,
+    emit: Emit,
+    *,
+    keeper: Keeper | None = None,
+    keeps_backbone: bool = False,
 ) -> Learner:
     """Returns the learner of a run before phase 0. Sets the threads of this process."""
     config, scenario = prepared.config, prepared.scenario
@@ -156,6 +162,7 @@ def open_learner(
         finetune=config.finetune,
         rank=SELECTIONS[config.memory.selection].rank,
         steps_of=_raw_samples(prepared),
+        keeps_backbone=keeps_backbone,
     )
     return Learner(spec, TrainContext(config.train, plan, fabric, streams, emit, keeper))
 
