@@ -309,10 +309,10 @@ class Episode:
             return allocation
         old = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
         new = {label: self._drawn(phase, label)[:quota] for label, quota in allocation.new.items()}
-        sizes = ({label: self._bank.measure(own, codec) for label, own in part.items()} for part in (old, new))
+        sizes = [{label: self._bank.measure(own, codec) for label, own in part.items()} for part in (old, new)]
         arriving = {label: len(own) for label, own in phase.train.items()}
         shrink = partial(self._allocator.shrink, held=self._memory.counts(), arriving=arriving)
-        return fit_bytes(allocation, limit, *sizes, shrink)
+        return fit_bytes(allocation, limit, sizes[0], sizes[1], shrink)
 
     def _refine(self, allocation: Allocation) -> Measures:
         """Lets the method refine the exemplars to be kept, while everything is still held."""

@@ -16,7 +16,7 @@ from torch import nn
 
 import remem
 from remem import IncrementalClassifier, InputError
-from tests.estimator.stream_factories import IMAGES, X, digits, y
+from stream_factories import IMAGES, X, digits, y
 
 SKIPPED = {  # by scikit-learn itself
     "check_array_api_input": "only with SCIPY_ARRAY_API set",

@@ -11,7 +11,7 @@ import remem
 from remem.errors import DamagedFileError, InputError
 from remem.estimator.saved import EXEMPLARS, digest_of, load_stream, save_stream
 from remem.estimator.stream import Stream
-from tests.estimator.stream_factories import X, config, digits, three_updates
+from stream_factories import X, config, digits, three_updates
 
 METHODS = ["icarl", "lucir", "podnet", "mnemonics", "lucir-aanets", "pod-aanets"]
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import remem
+from factories import blobs
 from remem.errors import InputError
 from remem.estimator.episode import RECORD_BYTES
 from remem.estimator.saved import digest_of
 from remem.estimator.stream import Stream
 from remem.runs.build import prepare
 from remem.runs.config import compose
-from tests.estimator.stream_factories import IMAGES, X, config, digits, three_updates, y
-from tests.factories import blobs
+from stream_factories import IMAGES, X, config, digits, three_updates, y
 
 EXEMPLAR_METHODS = ["icarl", "lucir", "podnet", "mnemonics", "icarl-aanets", "lucir-aanets", "pod-aanets", "lwf"]
 

@@ -261,3 +261,23 @@ def test_ties_go_by_class_order() -> None:
     allocation = allocate(10, decision, groups, held=dict.fromkeys(range(4), 9), arriving={4: 50, 5: 50})
     assert allocation.old == {0: 2, 1: 1, 2: 1, 3: 1}
     assert allocation.new == {4: 3, 5: 2}
+
+
+def test_a_class_that_returns_has_a_quota_among_the_old_and_one_among_the_new() -> None:
+    """Twelve samples, half for old classes: 3 + 3 for classes 0 and 1, and 6 over classes 0, 2 and 3, evenly."""
+    decision = Decision(6, 0.5, 5, 0.5, None, clamped=False)
+    found = allocate(12, decision, [Group((0,), (1,))], held={0: 5, 1: 5}, arriving={0: 9, 2: 9, 3: 9})
+    assert found.old == {0: 3, 1: 3}
+    assert found.new == {0: 2, 2: 2, 3: 2}
+
+
+def test_only_unseen_classes_are_sure_of_a_sample_among_the_new() -> None:
+    decision = Decision(2, 0.5, 5, 0.5, None, clamped=False)
+    found = allocate(3, decision, [Group((0,), (1,))], held={0: 5, 1: 5}, arriving={0: 9, 2: 9})
+    assert found.new == {0: 0, 2: 1}
+
+
+def test_where_nothing_arrives_the_old_classes_have_all() -> None:
+    decision = Decision(3, 0.3, 3, 0.3, None, clamped=False)
+    found = allocate(10, decision, [Group((0,), (1,))], held={0: 9, 1: 9}, arriving={})
+    assert (found.old, found.new) == ({0: 5, 1: 5}, {})

@@ -161,3 +161,24 @@ def test_growing_budgets_and_single_classes_along_a_path() -> None:
     assert [step.state.budget for step in steps] == [3 * 4 + 10, 4 * 4 + 20]
     assert [step.state.splits for step in steps] == [True, False]
     assert [step.decision.level2 for step in steps] == [0.9, None]
+
+
+def test_between_phases_nothing_arrives_and_the_share_is_not_remembered() -> None:
+    allocator = after_phase0()
+    state = allocator.observe(PhaseFacts(0, 0))
+    assert state.vector() == (0, 0)
+    allocator.split((0, 1), (2,), Action(6, 7))
+    assert allocator.decide_between(state, Action(6, 7)).old_total == 4200
+    allocator.settle()
+    after = allocator.observe(FIVE[1])
+    assert (after.old_tenths, after.splits) == (0, False)  # split already
+    allocator.add_phase(10)
+    assert allocator.observe(FIVE[2]).splits
+
+
+def test_another_budget_changes_nothing_else() -> None:
+    allocator = after_phase0()
+    allocator.decide(allocator.observe(FIVE[1]), Action(6))
+    allocator.settle()
+    other = allocator.with_budget(Budget("fixed", 900, 100))
+    assert (other.old_tenths, other.settled, other.observe(FIVE[1]).budget) == (6, True, 900)

@@ -240,3 +240,43 @@ def test_a_state_with_a_part_missing_is_refused(memory: Memory) -> None:
     del state["freed"]
     with pytest.raises(DamagedFileError, match="freed"):
         Memory.from_state(state)
+
+
+def test_a_class_that_returns_is_ranked_over_all_that_it_holds(memory: Memory) -> None:
+    with pytest.raises(ValueError, match="class 1 is ranked already: old classes never return"):
+        memory.load(1, rows(24))
+    memory.reopen(1)
+    memory.load(1, rows(24))
+    assert memory.rows(1).tolist() == [23, 21, 24]
+    assert memory.unranked() == (1,)
+    with pytest.raises(NotHeldError, match="row 20 was freed and is gone"):
+        memory.load(1, rows(20))
+    memory.rank(1, rows(2, 0, 1))
+    assert memory.rows(1).tolist() == [24, 23, 21]
+    assert memory.unranked() == ()
+
+
+def test_discarded_rows_are_gone_wherever_they_were_ranked(memory: Memory) -> None:
+    memory.discard(rows(10, 21, 999))
+    assert memory.samples().rows.tolist() == [12, 11, 23]
+    assert memory.total == 3
+    with pytest.raises(NotHeldError, match="row 10 was freed"):
+        memory.load(2, rows(10))
+
+
+def test_classes_get_other_numbers_only_if_no_sample_loses_its_class(memory: Memory) -> None:
+    with pytest.raises(ValueError, match="3 held rows would lose their class"):
+        memory.relabel({1: 0})
+    memory.discard(memory.rows(0))
+    memory.relabel({1: 0})
+    assert memory.counts() == {0: 2}
+    assert memory.unranked() == ()
+
+
+def test_another_budget_takes_the_place_of_the_old_one(memory: Memory) -> None:
+    memory.open(9, 100)
+    memory.lift()
+    memory.open(6)
+    memory.load(2, rows(30))
+    with pytest.raises(BudgetError):
+        memory.load(3, rows(31))

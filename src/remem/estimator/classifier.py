@@ -76,6 +76,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.epochs = epochs
         self.settings = settings
         self.random_state = random_state
+        self.stream_: Stream
 
     def fit(self, X: ArrayLike, y: ArrayLike, ids: Sequence[str] | None = None) -> Self:
         """Forgets everything and learns from these samples."""
@@ -202,8 +203,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> Values:
         """Vectors are checked by scikit-learn; images by the stream."""
-        if getattr(X, "ndim", None) not in (1, 2) and (values := np.asarray(X)).ndim in (3, 4):
-            return values
+        if getattr(X, "ndim", None) not in (1, 2) and np.asarray(X).ndim in (3, 4):
+            return np.asarray(X)
         if not reset and not hasattr(self, "n_features_in_"):
             raise InputError(f"X: shape {np.shape(X)}; expected images of shape {self.stream_.shape}")
         values: Values = validate_data(self, X, reset=reset, dtype=np.float32)

@@ -278,7 +278,7 @@ def as_labels(labels: ArrayLike) -> list[Label]:
     array: NDArray[Any] = np.asarray(labels)
     if array.ndim != 1:
         raise InputError(f"y: shape {array.shape}; expected (n,), one label for each sample")
-    found = array.tolist()
+    found: list[Label] = array.tolist()
     for label in found:
         if not isinstance(label, str | int | float | bool) or label != label:
             raise InputError(f"y: label {label!r} of type {type(label).__name__}; expected strings or numbers")

@@ -287,8 +287,8 @@ class Chunk:
             return allocation
         old = {label: run.held[label][:quota] for label, quota in allocation.old.items()}
         new = {label: self._drawn(run, label)[:quota] for label, quota in allocation.new.items()}
-        sizes = ({label: task.bank.measure(own, codec) for label, own in part.items()} for part in (old, new))
-        return fit_bytes(allocation, limit, *sizes, shrink)
+        sizes = [{label: task.bank.measure(own, codec) for label, own in part.items()} for part in (old, new)]
+        return fit_bytes(allocation, limit, sizes[0], sizes[1], shrink)
 
     def _drawn(self, run: _Run, label: int) -> IntArray:
         """The training rows of a new class in the order in which they are loaded."""
