@@ -167,6 +167,11 @@ class Episode:
             self._described = self._describe_held()
         return self._described.means
 
+    def describe_held(self) -> tuple[Described, IntArray]:
+        """Features of every held sample, and its class. Several processes divide the work, so all must call it."""
+        samples = self._memory.samples()
+        return self._learner.describe(self._held, samples, mirror=self._learner.mirrors), samples.labels
+
     def snapshot(self) -> Snapshot:
         """Returns everything needed to continue from here, in this process or another."""
         owned = self._bank.owned()

@@ -313,7 +313,7 @@ def test_grey_models_take_image_files_and_arrays(finished: Finished, tmp_path: P
         ("nothing", "no such file or folder"),
         ("empty", "no images; expected .jpg"),
         ("text.txt", "not a known kind of file"),
-        ("broken.png", "not a whole JPEG, PNG or WebP image"),
+        ("broken.png", "not a whole JPEG, PNG, WebP, BMP, PPM or TIFF image"),
         ("broken.npz", "not a whole .npz archive"),
         ("other.npz", "no array 'x' or 'x_test'"),
         ("vectors.npz", r"vectors.npz: x: samples of shape \(6,\); expected images of shape \(8, 8, 3\)"),

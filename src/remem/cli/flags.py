@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from remem.cli.options import COMMON, LEARNING, PANELS, SCENARIO, TRAINING, ConfigFile, Overrides, option
 from remem.errors import InputError
-from remem.runs.config import RunConfig
+from remem.runs.config import RunConfig, draft
 from remem.runs.presets import read_toml
 from remem.runs.trees import Tree, merged, nested, read_overrides
 from remem.settings import field_at
@@ -82,6 +82,15 @@ class SettingSources:
         for key, value in self.flags.items():
             from_flags = merged(from_flags, nested(key, value))
         return from_file, from_flags, read_overrides(self.overrides)
+
+    def checked_layers(self, *, policy: bool = True) -> tuple[Tree, Tree, Tree]:
+        """The layers; a misspelt name or setting is refused before torch is imported."""
+        from remem.runs.names import check_names
+
+        layers = self.layers()
+        target = ({key: value for key, value in layer.items() if key != "learn"} for layer in layers)
+        check_names(draft(*target), policy=policy)
+        return layers
 
 
 def takes_settings(*panels: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -17,9 +17,11 @@ from remem.cli.run import describe
 if TYPE_CHECKING:
     from remem.report.tables import Table
     from remem.runs.cost import Range
-    from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
+    from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase, StoredAs
     from remem.runs.estimate import Bytes
     from remem.runs.prepared import Prepared
+
+SMALLEST = 8  # px; smaller images are not proposed
 
 
 @takes_settings(SCENARIO, TRAINING, COMMON)
@@ -37,13 +39,14 @@ def plan(
     """
     note = Console(stderr=True, quiet=quiet)
     with note.status("reading the data"):
+        layers = sources.checked_layers()
         from remem.runs.build import prepare
         from remem.runs.config import compose
         from remem.runs.cost import machine_now
         from remem.runs.dry_run import plan as make_plan
         from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
 
-        prepared = prepare(compose(*sources.layers()))
+        prepared = prepare(compose(*layers))
         planned = make_plan(prepared)
     with note.status("measuring a few batches"):
         trial = try_out(prepared, planned)
@@ -79,6 +82,7 @@ def _tree(
         ],
         **_seconds(times),
         "bytes": {**asdict(bytes_), "peak": bytes_.peak},
+        "notes": [*prepared.scenario.notes, *prepared.notes],
         **({"stored_as": [asdict(entry) for entry in stored]} if (stored := stored_as(prepared)) else {}),
     }
 
@@ -168,8 +172,25 @@ def _stored_lines(prepared: "Prepared") -> list[str]:
     what = f"at {shape[0]} px" if len(shape) == 3 else f"of {shape[0]} numbers"
     budget, own = size(prepared.budget.amount), len(prepared.ladder)
     lines = [f"{budget} = {s.samples} samples {what} as {s.codec} ({s.sample_bytes} bytes each)" for s in stored[:own]]
-    others = ", ".join(f"{s.codec} {s.samples}" for s in stored[own:])
-    return [f"         {line}" for line in (*lines, *([f"other codecs would hold: {others}"] if others else []))]
+    lines += ["", *stored_table(prepared, stored).text().splitlines(), ""]
+    return [f"         {line}".rstrip() for line in lines]
+
+
+def stored_table(prepared: "Prepared", stored: "Sequence[StoredAs]") -> "Table":
+    """Samples that the budget holds by codec; for images also at half and at twice the side."""
+    from remem.report.groups import NOTHING
+    from remem.report.tables import Table
+    from remem.runs.dry_run import stored_at
+
+    shape = prepared.scenario.bank.stored_shape
+    columns = {shape[0]: {entry.codec: entry.samples for entry in stored}}
+    if len(shape) == 3 and shape[0] == shape[1]:
+        columns |= stored_at(prepared, [side for side in (shape[0] // 2, 2 * shape[0]) if side >= SMALLEST])
+    sides = sorted(columns)
+    codecs = dict.fromkeys(name for side in (shape[0], *sides) for name in columns[side])
+    header = [f"{side} px" for side in sides] if len(shape) == 3 else ["samples"]
+    rows = [(name, *(str(columns[side].get(name, NOTHING)) for side in sides)) for name in codecs]
+    return Table(("codec", *header), tuple(rows), labels=1)
 
 
 def _about(seconds: float) -> str:
