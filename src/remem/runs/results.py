@@ -170,7 +170,7 @@ class RunResult(RunFacts):
 
     def __str__(self) -> str:
         """What came out, in two lines; `to_json` has everything."""
-        later, data = len(self.phases) - 1, self.config["data"]["name"]
+        later, data = len(self.phases) - 1, self.config.get("data", {}).get("name", "its data")
         many = "1 phase" if later == 1 else f"{later} phases"
         numbers = {"average": self.average_accuracy, "last": self.last_accuracy}
         shown = ", ".join(f"{name} {100 * share:.2f} %" for name, share in numbers.items())
