@@ -144,36 +144,37 @@ def _span(counts: Sequence[int]) -> str:
 
 def _notes(prepared: "Prepared", planned: "Plan", bytes_: "Bytes") -> list[str]:
     from remem.methods.method import Method
+    from remem.runs.dry_run import stored_as
 
-    config = prepared.config
+    config, stored = prepared.config, stored_as(prepared)
     lines = []
     if config.train.devices > 1:
         lines.append(f"note     measured in one process; {config.train.devices} share the work")
     if type(prepared.method).refine is not Method.refine:
         lines.append(f"note     the time that {config.method.name} takes to refine exemplars is not in it")
     lines.append(f"memory   at most {size(bytes_.held)} of samples held in phases 1 to {len(planned.phases) - 1}")
-    lines += _stored_lines(prepared)
+    lines += _stored_lines(prepared, stored)
     lines.append(f"         {_peak(bytes_)}")
     clamped = [str(p.phase) for p in planned.phases if p.decision is not None and p.decision.clamped]
     if clamped:
         lines.append(
             f"note     phase {', '.join(clamped)}: the policy's choice does not fit; the nearest that does is taken"
         )
+    if stored:
+        title = f"Samples that {size(prepared.budget.amount)} would hold:"
+        lines += ["", title, "", stored_table(prepared, stored).text()]
     return lines
 
 
-def _stored_lines(prepared: "Prepared") -> list[str]:
-    """What a budget in bytes holds by the run's codecs, and by others."""
-    from remem.runs.dry_run import stored_as
-
-    stored, shape = stored_as(prepared), prepared.scenario.bank.stored_shape
+def _stored_lines(prepared: "Prepared", stored: "Sequence[StoredAs]") -> list[str]:
+    """What a budget in bytes holds by the run's codecs."""
     if not stored:
         return []
+    shape = prepared.scenario.bank.stored_shape
     what = f"at {shape[0]} px" if len(shape) == 3 else f"of {shape[0]} numbers"
     budget, own = size(prepared.budget.amount), len(prepared.ladder)
     lines = [f"{budget} = {s.samples} samples {what} as {s.codec} ({s.sample_bytes} bytes each)" for s in stored[:own]]
-    lines += ["", *stored_table(prepared, stored).text().splitlines(), ""]
-    return [f"         {line}".rstrip() for line in lines]
+    return [f"         {line}" for line in lines]
 
 
 def stored_table(prepared: "Prepared", stored: "Sequence[StoredAs]") -> "Table":
