@@ -1,6 +1,7 @@
 """What a command loads before it can say that something is misspelt: counted in modules, not in seconds."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from PIL import Image
 
 from cli.conftest import Command
 from factories import pictures, write_folder
+from remem.cli.completion import REGISTRIES, completer
 
 HEAVY = ("torch", "lightning_fabric", "sklearn", "scipy", "pandas", "matplotlib", "plotly", "torch._dynamo")
 PROGRAM = """
@@ -96,3 +98,30 @@ def test_dash_h_is_help(command: str, remem: Command) -> None:
     assert (said.code, said.err) == (0, "")
     assert said.out == remem(command, "--help").out
     assert "Usage: remem" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("remem run --method lu", {"lucir", "lucir-aanets"}),
+        ("remem plan --policy fixed-0.6", {"fixed-0.6"}),
+        ("remem run --dataset di", {"digits"}),
+        ("remem run --backbone resnet32", {"resnet32", "resnet32-pod"}),
+        ("remem learn-policy --preset pa", {"paper"}),
+        ("remem run --budg", {"--budget"}),
+        ("remem pre", {"predict"}),
+    ],
+)
+def test_the_shell_completes_commands_flags_and_names(words: str, names: set[str]) -> None:
+    last = str(len(words.split()) - 1)
+    asked = {**os.environ, "_REMEM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": last}
+    said = subprocess.run([sys.executable, "-m", "remem"], env=asked, capture_output=True, text=True, check=False)
+    assert set(said.stdout.split()) == names
+
+
+def test_every_registry_of_names_is_found() -> None:
+    for key in REGISTRIES:
+        complete = completer(key)
+        assert complete is not None
+        assert complete("")
+    assert completer("seed") is None

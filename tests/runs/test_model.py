@@ -189,7 +189,8 @@ def test_strange_samples_are_refused(finished: Finished, tmp_path: Path) -> None
         images.predict([tmp_path / "absent.png"])
     with pytest.raises(InputError, match=r"values: image files given, but the model takes samples of shape \(6,\)"):
         vectors.predict(Image.new("L", (4, 4)))
-    for nothing in ([], np.zeros((0, 8, 8, 3), np.uint8), np.zeros(0)):
+    empty: list[Any] = [[], np.zeros((0, 8, 8, 3), np.uint8), np.zeros(0)]
+    for nothing in empty:
         with pytest.raises(InputError, match="no samples"):
             images.predict(nothing)
     with pytest.raises(InputError, match="expected images"):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from remem.cli.completion import completer
 from remem.cli.options import COMMON, LEARNING, PANELS, SCENARIO, TRAINING, ConfigFile, Overrides, option
 from remem.errors import InputError
 from remem.runs.config import RunConfig, draft
@@ -121,7 +122,7 @@ def flag_parameter(flag: Flag) -> inspect.Parameter:
     """A flag as a parameter that typer understands; None: it was not given."""
     field = field_of(flag.key)
     metavar = flag.metavar or "|".join(map(str, literal_values(field))) or None
-    info = option(flag.name, field.description or "", flag.panel, metavar)
+    info = option(flag.name, field.description or "", flag.panel, metavar, autocompletion=completer(flag.key))
     return _parameter(flag.parameter, Annotated[parsed_type(field) | None, info])
 
 

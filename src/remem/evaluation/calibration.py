@@ -24,7 +24,8 @@ def softmax(values: NDArray[np.floating]) -> FloatArray:
     """Probabilities (n, C), in float64."""
     exact = values.astype(np.float64)
     weights: FloatArray = np.exp(exact - exact.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def fit_scale(

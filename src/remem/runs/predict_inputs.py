@@ -1,6 +1,5 @@
 """Samples to predict, as rows of the model's shape: files, or what users hand over in Python."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -118,7 +117,7 @@ def grey(images: Sequence[Values] | Values) -> Values:
 
 def open_own(samples: OwnSamples, model: Fits) -> Inputs:
     """Opens what a user has, as rows of the model's shape. Paths in a list are read at once, a folder in blocks."""
-    if isinstance(samples, str | os.PathLike):
+    if isinstance(samples, str | Path):
         return open_inputs(expand(samples), model)
     if isinstance(samples, Image.Image):
         samples = [samples]
@@ -129,14 +128,14 @@ def open_own(samples: OwnSamples, model: Fits) -> Inputs:
 
 def _is_array(samples: Sequence[Any]) -> bool:
     """Whether a list is one array: numbers, or arrays of one shape."""
-    if any(isinstance(sample, str | os.PathLike | Image.Image) for sample in samples):
+    if any(isinstance(sample, str | Path | Image.Image) for sample in samples):
         return False
     return len({np.shape(sample) for sample in samples}) < 2
 
 
 def _rows(sample: Any, model: Fits) -> Values:
     """The rows of one entry of a list: usually one, but a folder or an .npz file has many."""
-    if isinstance(sample, str | os.PathLike):
+    if isinstance(sample, str | Path):
         inputs = open_inputs(expand(sample), model)
         return inputs.reader.read(np.arange(len(inputs.names)))
     if isinstance(sample, Image.Image):
