@@ -12,6 +12,7 @@ from benchmarks import (
     pictures,
     plain_phase,
     policy_learning,
+    startup,
     step,
     table,
     tried,
@@ -23,6 +24,7 @@ from remem.runs.devices import limit_threads
 from remem.runs.heap import keep_freed_memory
 
 PARTS: dict[str, Callable[[], list[Row]]] = {
+    "startup": startup.rows,
     "herding": herding.rows,
     "pictures": pictures.rows,
     "decoding": decoding.rows,

@@ -67,9 +67,9 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "runs": (
         "events heap devices renamed trees cost timing versions",  # settings as trees, devices
         "presets migrations results",  # files
-        "config",
-        "prepared model trials identity",
-        "build dry_run phase0_cache predict_inputs inside",  # from settings to objects
+        "config predict_inputs",
+        "prepared model trials identity names",
+        "build dry_run phase0_cache inside",  # from settings to objects
         "writer",
         "run estimate",
         "jobs",

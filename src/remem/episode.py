@@ -153,6 +153,11 @@ class Episode:
             self._described = self._describe_held()
         return self._described.means
 
+    def describe_held(self) -> tuple[Described, IntArray]:
+        """Features of every held sample, and its class. Several processes divide the work, so all must call it."""
+        samples = self._memory.samples()
+        return self._learner.describe(self._held, samples, mirror=self._learner.mirrors), samples.labels
+
     def snapshot(self) -> Snapshot:
         """Returns everything needed to continue from here, in this process or another."""
         owned = self._bank.owned()
@@ -316,10 +321,8 @@ class Episode:
 
     def _refine(self, allocation: Allocation) -> Measures:
         """Lets the method refine the exemplars to be kept, while everything is still held."""
-        latest = set(self._latest_classes())
-        kept = {label: self._memory.rows(label)[:quota] for label, quota in allocation.old.items()}
-        new = _samples({label: rows for label, rows in kept.items() if label in latest})
-        old = _samples({label: rows for label, rows in kept.items() if label not in latest})
+        latest, kept = self._latest_classes(), self._memory.best(allocation.old)
+        new, old = kept.of(latest), kept.take(~np.isin(kept.labels, latest))
         held = self._memory.samples().of(latest)
         return self._learner.refine(new, old, held, self._held, self._replace, self.next_phase)
 
@@ -393,7 +396,3 @@ class Episode:
 def keeps(samples: int, columns: int) -> bool:
     """Whether features and logits of so many samples, with so many columns in all, are kept until the next phase."""
     return 4 * samples * columns <= KEPT_BYTES
-
-
-def _samples(rows: Mapping[int, IntArray]) -> Samples:
-    return joined(Samples(part, np.full(len(part), label)) for label, part in rows.items())

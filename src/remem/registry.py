@@ -44,8 +44,13 @@ class Registry(Generic[T]):
             module, _, attribute = path.partition(":")
             self._entries[name] = cast(T, getattr(import_module(module), attribute))
             self._paths.pop(name, None)  # another thread may have been faster
-        if name in self._entries:
-            return self._entries[name]
+        self.require(name)
+        return self._entries[name]
+
+    def require(self, name: str) -> None:
+        """Raises if there is no such entry; imports nothing."""
+        if name in self:
+            return
         close = difflib.get_close_matches(name, self, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(self)}"
         raise InputError(f"no {self.kind} named '{name}'; {hint}")

@@ -2,8 +2,10 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,9 +36,50 @@ def test_a_file_that_cannot_grow_is_named(vectors: str, tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (
         2,
         f"error: {out / 'checkpoint.safetensors'}: File too large; raise the limit on the size of files and go on with "
-        "the same command or `remem resume`\n",
+        f"`remem resume {out}`\n",
     )
     assert sorted(path.name for path in out.iterdir()) == ["config.json", "log.jsonl"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 kB, which root can have."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("command", ["run", "study"])
+def test_a_full_disk_ends_in_one_line_with_the_way_on(
+    command: str, remem: Command, vectors: str, small_disk: Path, tmp_path: Path
+) -> None:
+    out = small_disk / "my out"
+    flags = ["--dataset", vectors, *TINY, "--set", "net.hidden=[64]", "--quiet"]
+    if command == "study":
+        file = tmp_path / "study.toml"
+        file.write_text(f"[data]\nname = '{vectors}'\n[scenario]\nphases = 2\n[study]\nseeds = [0]\n")
+        flags = [str(file), "--workers", "1", "--set", "train.epochs=1", "--set", "net.hidden=[64]", "--quiet"]
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(40_000))
+    said = remem(command, *flags, "--out", out)
+    assert (said.code, said.err.count("\n")) == (2, 1), said
+    assert "No space left on device; free some space and go on with `remem resume" in said.err
+    assert f"remem resume '{out}'" in said.err
+    filler.unlink()
+    subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)
+    assert remem("resume", out, "--quiet").code == 0
+    assert remem("check", out).code == 0
+
+
+def test_a_disk_that_is_full_from_the_start(remem: Command, vectors: str, small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(64_000))
+    said = remem("run", "--dataset", vectors, *TINY, "--quiet", "--out", small_disk / "out")
+    assert (said.code, said.err.count("\n")) == (2, 1), said
+    assert "No space left on device" in said.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import TINY, Command
+from factories import pictures, write_folder
 from remem.cli.plan import old_quotas, size
 from remem.runs.cost import Machine
 from remem.runs.dry_run import OldQuotas, PlannedPhase
@@ -144,8 +145,24 @@ def test_bytes_are_shown_as_samples_of_every_codec(remem: Command, vectors: str)
     flags = (*TINY, "--budget", "1kB", "--exemplars", 10, "--policy", "fixed-0.6@int8")
     lines = [line.strip() for line in remem("plan", "--dataset", vectors, *flags).out.splitlines()]
     assert "1.0 kB = 100 samples of 6 numbers as int8 (10 bytes each)" in lines
-    assert "other codecs would hold: raw 41, float16 83" in lines
+    table = lines[lines.index("codec    samples") :]
+    assert [line.split() for line in table[2:5]] == [["int8", "100"], ["raw", "41"], ["float16", "83"]]
     assert "memory   at most 1.0 kB of samples held in phases 1 to 2" in lines
     tree = json.loads(remem("plan", "--dataset", vectors, *flags, "--json").out)
     assert tree["stored_as"][0] == {"codec": "int8", "sample_bytes": 10, "samples": 100}
     assert [phase["budget"] for phase in tree["phases"]] == [None, 100, 100]
+
+
+def test_bytes_are_shown_as_images_of_other_sizes(remem: Command, tmp_path: Path) -> None:
+    """Images of 16 px: 768 bytes raw; a quarter of that at half the side, four times as much at twice the side."""
+    write_folder(tmp_path, pictures(side=16))
+    flags = ("--phases", 2, "--budget", "20kB", "--set", "net.width=4", "--set", "train.epochs=1")
+    said = remem("plan", "--dataset", f"folder:{tmp_path}", *flags)
+    lines = [line.strip() for line in said.out.splitlines()]
+    assert "20.0 kB = 26 samples at 16 px as raw (768 bytes each)" in lines
+    start = next(place for place, line in enumerate(lines) if line.startswith("codec"))
+    assert lines[start].split() == ["codec", "8", "px", "16", "px", "32", "px"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[start + 2 :] if line}
+    assert rows["raw"] == [str(20000 // size) for size in (192, 768, 3072)]
+    assert rows["ycc420"] == [str(20000 // size) for size in (96, 384, 1536)]
+    assert rows["half-ycc420"][0] == "-"  # not for 8 px

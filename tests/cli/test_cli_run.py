@@ -1,6 +1,7 @@
 """`remem run` and `remem resume`: what they write and what they print."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from cli.conftest import TINY, Command
+from factories import pictures, write_folder
 from remem import __version__ as version
+from remem.runs.results import RunResult, save_result
 
 
 def test_settings_come_from_preset_file_flags_and_set_in_that_order(
@@ -111,3 +114,44 @@ def test_python_dash_m_and_version(remem: Command) -> None:
     assert said == (0, f"remem {version}\n", "")
     done = subprocess.run([sys.executable, "-m", "remem", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == said.out
+
+
+def photos(root: Path, classes: int = 6, *, without: str = "") -> str:
+    write_folder(root, pictures(classes))
+    if without:
+        shutil.rmtree(root / "val" / without)
+    return f"folder:{root}"
+
+
+def test_classes_that_are_not_evaluated_are_named_in_every_command(remem: Command, tmp_path: Path) -> None:
+    data = photos(tmp_path / "photos", without="class 3")
+    keys = ("train.epochs=1", "finetune.epochs=0", "net.width=4", "scenario.phases=2")
+    flags = ("--dataset", data, *(word for key in keys for word in ("--set", key)))
+    note = "1 class has no evaluation samples and counts in no accuracy: class 3"
+    assert f"note     {note}" in remem("plan", *flags).out
+    assert note in json.loads(remem("plan", *flags, "--json").out)["notes"]
+    assert f"note     {note}" in remem("run", *flags, "--out", tmp_path / "run").out
+    file = tmp_path / "study.toml"
+    file.write_text(f"[data]\nname = '{data}'\n[study]\npolicies = ['static', 'fixed-0.6']\n")
+    sets = (word for key in keys for word in ("--set", key))
+    said = remem("study", file, *sets, "--workers", 1, "--out", tmp_path / "study")
+    assert (said.code, said.err) == (0, f"note: {note}\n")  # once for all runs
+
+
+def test_new_classes_in_the_data_of_a_begun_run(remem: Command, tmp_path: Path) -> None:
+    data, out = photos(tmp_path / "photos"), tmp_path / "run"
+    keys = ("train.epochs=1", "finetune.epochs=0", "net.width=4")
+    remem("run", "--dataset", data, "--phases", 2, *(w for key in keys for w in ("--set", key)), "--out", out)
+    result = json.loads((out / "result.json").read_text())
+    (out / "result.json").unlink()
+    save_result(out / "result.json", RunResult.model_validate({**result, "status": "running"}))
+    shutil.copytree(tmp_path / "photos" / "train" / "class 0", tmp_path / "photos" / "train" / "emu")
+    said = remem("resume", out)
+    assert (said.code, said.err) == (
+        2,
+        f"error: {out}: the data have new classes since this run began (emu), and a run cannot take them in; put them "
+        "elsewhere to go on, or let a model learn them as they come: `remem update MODEL DATA`\n",
+    )
+    shutil.rmtree(tmp_path / "photos" / "train" / "emu")
+    (tmp_path / "photos" / "train" / "class 0" / "000.png").unlink()
+    assert "the data have changed since this run began; going on needs the same data" in remem("resume", out).err

@@ -120,7 +120,7 @@ def test_other_commands_say_what_a_study_is_for(remem: Command, quick: Path, tmp
     ("flags", "message"),
     [
         (["--set", "study.seeds=[0,0]"], "study.seeds: 0 given twice"),
-        (["--set", "study.policies=['static','fixd']"], "fixd_seed-0: policy: no folder 'fixd'"),
+        (["--set", "study.policies=['static','fixd']"], "policy: no folder 'fixd'"),
         (["--set", "memory.budget=3"], "static_seed-0: budget: 3 samples are less than one for each of the 6 classes"),
         (["--set", "study=3"], "study: "),
         (["--workers", "0"], "--workers"),

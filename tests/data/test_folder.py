@@ -1,6 +1,7 @@
 """Image folders: listing, splits, headers and notes; cached and lazily decoded rows are equal."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -144,7 +145,58 @@ def test_ignored_files_are_reported_in_a_note(tmp_path: Path) -> None:
     data = load_dataset(settings(root))
     assert len(data.train.labels) == 12
     assert len(data.notes) == 1
-    assert "2 files are ignored" in data.notes[0]
+    assert "2 files are ignored (1 .gif, 1 .txt), since they are not .jpg, .jpeg, .png, " in data.notes[0]
+
+
+@pytest.mark.parametrize("suffix", [".bmp", ".ppm", ".tif", ".tiff", ".png", ".webp", ".jpg", ".JPEG"])
+def test_every_kind_of_image_is_read(suffix: str, tmp_path: Path) -> None:
+    image = np.zeros((6, 6, 3), np.uint8)
+    image[..., 0], image[3:, :, 1] = 200, 90
+    for split in ("train", "val"):
+        (tmp_path / split / "a").mkdir(parents=True)
+        Image.fromarray(image).save(tmp_path / split / "a" / f"1{suffix}")
+    data = load_dataset(settings(tmp_path))
+    assert data.notes == ()
+    difference = np.abs(data.train.read(np.array([0]))[0].astype(int) - image)
+    assert difference.max() <= (0 if suffix not in (".webp", ".jpg", ".JPEG") else 60)
+    assert check_dataset(settings(tmp_path)) == []
+
+
+def test_sixteen_bits_and_pages_of_a_tiff(tmp_path: Path) -> None:
+    (tmp_path / "train" / "a").mkdir(parents=True)
+    deep = Image.fromarray(np.full((4, 4), 0x7F80, np.uint16))
+    deep.save(tmp_path / "train" / "a" / "deep.tif", save_all=True, append_images=[Image.new("L", (2, 2))])
+    Image.fromarray(np.full((4, 4), 0.5, np.float32)).save(tmp_path / "float.tif")
+    assert decode(tmp_path / "train" / "a" / "deep.tif", 2).tolist() == [[[0x7F] * 3] * 2] * 2
+    with pytest.raises(DamagedFileError, match="pixels are floats; expected 8 or 16 bits"):
+        decode(tmp_path / "float.tif", 2)
+
+
+def test_without_val_a_folder_test_is_the_test_set(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    expected = load_dataset(settings(root, cache=False))
+    (root / "val").rename(root / "test")
+    data = load_dataset(settings(root, cache=False))
+    assert data.notes == (f"{root} has no val: test is the test set",)
+    assert data.test.fingerprint == expected.test.fingerprint
+    assert data.train.fingerprint == expected.train.fingerprint
+    assert check_dataset(settings(root)) == []
+    picture(root / "test" / "emu" / "0.png", 1)
+    with pytest.raises(InputError, match="class 'emu' is in test, not in train; every class needs training images"):
+        load_dataset(settings(root))
+
+
+def test_a_folder_test_is_never_ignored_in_silence(tmp_path: Path) -> None:
+    root = tree(tmp_path / "set")
+    picture(root / "test" / "Ant" / "0.png", 1)
+    assert load_dataset(settings(root)).notes == (
+        f"{root} has val and test: val is the test set, and test is not read",
+    )
+    shutil.rmtree(root / "val")
+    shutil.rmtree(root / "test")
+    picture(root / "test" / "0.png", 1)  # without classes
+    notes = load_dataset(settings(root)).notes
+    assert notes == (f"{root} has no val and test has no class folders: 20% of every class in train are the test set",)
 
 
 def test_default_size_is_the_median_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

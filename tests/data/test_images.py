@@ -115,9 +115,9 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     text.write_text("no image")
     with pytest.raises(DamagedFileError, match=r"text\.png"):
         short_side(text)
-    bitmap = save(tmp_path / "bitmap.bmp", noise).rename(tmp_path / "bitmap.png")
-    with pytest.raises(DamagedFileError, match=r"bitmap\.png"):
-        decode(bitmap, 8)
+    movie = save(tmp_path / "movie.gif", noise).rename(tmp_path / "movie.png")
+    with pytest.raises(DamagedFileError, match=r"movie\.png"):
+        decode(movie, 8)
     with pytest.raises(DamagedFileError, match=r"absent\.png"):
         decode(tmp_path / "absent.png", 8)
 

@@ -218,3 +218,16 @@ def test_sizes_decide_phases_and_classes() -> None:
 def test_sizes_that_contradict_other_settings(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         scenario(dataset(list(range(6)), list(range(6)), 6), **settings)
+
+
+def test_classes_without_evaluation_samples_are_noted() -> None:
+    train = [label for label in range(12) for _ in range(2)]
+    assert scenario(dataset(train, list(range(12)), 12), phases=2).notes == ()
+    one = scenario(dataset(train, [*range(7), *range(8, 12)], 12), phases=2)
+    assert one.notes == ("1 class has no evaluation samples and counts in no accuracy: h",)
+    many = scenario(dataset(train, [0, 6, 11], 12), phases=1, order="natural")
+    assert many.notes == (
+        "9 classes have no evaluation samples and count in no accuracy: b, c, d, e, f, h, i, j and 1 more",
+    )
+    cut = scenario(dataset(train, [0], 12), phases=2, validation=0.5)  # evaluated on training data: all have some
+    assert cut.notes == ()

@@ -1,20 +1,25 @@
 """The pool with fake workers, so that no test depends on time: who gets which job, and what happens to the lost."""
 
 import builtins
+import errno
+import json
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from parallel.fakes import FakeBackend, FakeWorker, answer, error
 from parallel.toy_jobs import TOY, ToyStarted
+from remem.cli.boundary import explain
 from remem.errors import BudgetError, DamagedFileError, InputError, WorkerDiedError
-from remem.events import Event
+from remem.events import Emit, Event
 from remem.parallel.backend import Message, Messages
 from remem.parallel.jobs import Job
 from remem.parallel.pool import JobQueue, WorkerPool, open_pool, rebuild_error
 from remem.parallel.processes import ProcessBackend
+from remem.parallel.worker import serve
+from remem.types import Json
 
 
 def jobs(names: str, **more: Any) -> list[Job]:
@@ -222,3 +227,17 @@ def test_pools_of_local_processes() -> None:
     assert (open_pool(1, None).about, open_pool(3, None).about) == ("1 process", "3 processes")
     assert open_pool(None, None).about.endswith(("process", "processes"))
     assert ProcessBackend(3).open(2) == 3
+
+
+def test_an_error_of_the_system_keeps_its_number_and_its_file() -> None:
+    def fail(payload: Mapping[str, Any], emit: Emit) -> Json:
+        raise OSError(errno.ENOSPC, "No space left on device", "runs/one/log.jsonl")
+
+    sent: list[Message] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("remem.parallel.worker.find_handler", lambda kind: fail)
+        serve(json.dumps({"marker": None, "kind": "toy", "payload": {}}), sent.append)
+    rebuilt = rebuild_error("one", json.loads(json.dumps(sent[0])))
+    assert isinstance(rebuilt, OSError)
+    assert (rebuilt.errno, rebuilt.filename) == (errno.ENOSPC, "runs/one/log.jsonl")
+    assert explain(rebuilt) is not None

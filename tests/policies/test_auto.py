@@ -7,7 +7,7 @@ import pytest
 from factories import blobs, ready
 from remem.action import Action, State
 from remem.cli.run import describe
-from remem.policies.auto import Conditions, nearest_policy
+from remem.policies.auto import Conditions, learned_on, nearest_policy
 from remem.policies.table import FOR_AUTO, choose_policy
 from remem.runs.run import run
 
@@ -62,5 +62,29 @@ def test_a_run_with_auto_is_one_with_the_chosen_policy_and_says_so() -> None:
     assert prepared.config.policy == chosen
     assert [line for line in describe(prepared) if "policy auto: " in line]
     named = ready(blobs(), {"policy": chosen})
-    assert not [line for line in describe(named) if "auto" in line]
+    assert not [line for line in describe(named) if "policy auto" in line]
     assert run(prepared).average_accuracy == run(named).average_accuracy
+
+
+def test_a_learned_policy_says_what_it_was_learned_on() -> None:
+    note = "policy rmm: learned on glyphs (another data set) for lwf, preset small, N = 5"
+    assert ready(blobs(), {"policy": "rmm"}).notes == (f"{note}; this run has icarl, preset small, network mlp, N = 2",)
+    paper = ready(blobs(), {"policy": "rmm", "preset": "paper", "method": {"name": "lucir"}})
+    assert paper.notes == (f"{note}; this run has lucir, preset paper, network mlp, N = 2",)
+    (coded,) = ready(blobs(), {"policy": "rmm@int8"}).notes
+    assert coded.startswith(note.replace("policy rmm", "policy rmm@int8"))
+    for policy in ("static", "fixed-0.6", "rmm-untrained", "random"):
+        assert ready(blobs(), {"policy": policy}).notes == ()
+
+
+def test_what_a_policy_was_learned_on_names_its_network() -> None:
+    facts = {
+        "source": {"data": "cifar100", "phases": [5, 10]},
+        "method": {"name": "lucir"},
+        "settings": {"target": {"preset": "paper", "net": {"name": "resnet32"}}},
+    }
+    wanted = Conditions("cifar100", "icarl", 5)
+    words = "learned on cifar100 (the same data set) for lucir, preset paper, network resnet32, N = 5, 10"
+    assert learned_on(facts, wanted) == words
+    assert learned_on({"source": None, "method": {}}, wanted) is None
+    assert learned_on({"name": "mine"}, wanted) is None

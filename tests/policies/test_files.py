@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from remem import __version__
 from remem.action import Action, State
 from remem.errors import DamagedFileError, InputError
 from remem.policies.files import load_policy, save_policy
-from remem.policies.fixed import Fixed
+from remem.policies.fixed import Fixed, fixed_meant
 from remem.policies.learned import Learned, untrained
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.policies.table import POLICIES, ZOO, policy_folder, resolve_policy
+from remem.policies.table import POLICIES, ZOO, policy_folder, require_policy, resolve_policy
 from remem.seeding import Streams
 from remem.storage.jsonfile import unseal, write_json
 
@@ -329,6 +330,43 @@ def test_unknown_policies_name_both_possibilities(tmp_path: Path, monkeypatch: p
         resolve_policy("", 0)
     with pytest.raises(DamagedFileError, match=r"^runs/rmm: no such folder; expected the folder of a policy"):
         resolve_policy("runs/rmm", 0)
+
+
+MEANT = {
+    "fixed-60": 6,
+    "fixed-60%": 6,
+    "fixed-6": 6,
+    "fixed-.6": 6,
+    "fixed-0.60": 6,
+    "fixed-0,6": 6,
+    "fixed0.6": 6,
+    "fixed-0.65": 6,
+    "fixed-5%": 1,
+    "fixed-1.0": 9,
+    "fixed-100": 9,
+    "fixed-0": 1,
+    "fixed-1": 1,
+}
+
+
+@pytest.mark.parametrize("text", MEANT)
+def test_other_spellings_of_a_fixed_share_are_understood(text: str) -> None:
+    meant = f"fixed-0.{MEANT[text]}"
+    for asked in (text, f"{text}@ycc420"):
+        with pytest.raises(InputError, match=f"no policy named '{re.escape(text)}'; did you mean '{meant}'"):
+            require_policy(asked)
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        resolve_policy(text, 0)
+
+
+def test_checking_a_name_reads_no_policy(folder: Path) -> None:
+    for known in (str(folder), f"{folder}@raw", "fixed-0.6", "rmm", "auto", "static@ladder"):
+        require_policy(known)
+    with pytest.raises(InputError, match="codec: no codec named 'rw'; did you mean 'raw'"):
+        require_policy("fixed-0.6@rw")
+    with pytest.raises(DamagedFileError, match=r"^runs/rmm: no such folder; expected the folder of a policy"):
+        require_policy("runs/rmm")
+    assert fixed_meant("fixd-60") is fixed_meant("fixed-much") is fixed_meant("fixed-" + 30 * "9") is None
 
 
 def test_actions_are_sampled_on_request(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """model.py and predict_inputs.py: a saved model gives the predictions of its run's evaluation."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,12 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import remem
-from factories import IMAGES, blobs, pictures, ready, write_folder
+from factories import IMAGES, blobs, opened, pictures, play, ready, write_folder
 from remem.data.arrays import from_arrays
 from remem.data.source import Dataset
 from remem.errors import DamagedFileError, InputError
+from remem.evaluation.calibration import PLAIN_SCALE, fit_scale
+from remem.evaluation.metrics import class_means
 from remem.events import Event
 from remem.methods.events import EpochEnded
 from remem.runs.build import prepare
@@ -110,8 +113,88 @@ def test_probabilities_by_hand(finished: Finished) -> None:
     assert np.linalg.norm(means, axis=1) == pytest.approx(np.ones(6))
     for row, chances in zip(features, model.predict(values, head="nme").probabilities, strict=True):
         unit = row / np.sqrt((row**2).sum())
-        weights = np.exp([-(((unit - mean) ** 2).sum()) for mean in means])
+        weights = np.exp([-model.scale / 2 * ((unit - mean) ** 2).sum() for mean in means])
         assert chances == pytest.approx(weights / weights.sum(), rel=1e-5)
+
+
+def test_the_scale_of_the_means_is_that_of_the_held_samples(finished: Finished) -> None:
+    """The whole way by hand, on a method of images whose means contain mirror images."""
+    prepared, out = finished("images")
+    episode = opened(prepared)
+    play(episode, prepared)
+    described, labels = episode.describe_held()
+    assert described.mirrored is not None
+    assert np.bincount(labels).tolist() == list(episode._memory.counts().values())
+    means = class_means(described.features, labels, range(6), described.mirrored)
+    assert load_model(out).scale == fit_scale(described.features, labels, means, described.mirrored)
+    assert load_model(out).scale != PLAIN_SCALE
+
+
+def test_a_scale_changes_no_label_and_older_files_have_the_plain_one(finished: Finished, tmp_path: Path) -> None:
+    prepared, out = finished("images")
+    fitted, values = load_model(out), eval_values(prepared)
+    saved = load_snapshot(out / "model.safetensors")
+    tensors = dict(saved.tensors)
+    means = tensors.pop("class_means").numpy()
+    facts = {name: value for name, value in saved.facts.items() if name != "nme_scale"}
+    save_model(tmp_path / "model.safetensors", facts, tensors, means)
+    older = load_model(tmp_path)
+    assert older.scale == PLAIN_SCALE
+    assert older.predict(values, head="nme").classes.tolist() == fitted.predict(values, head="nme").classes.tolist()
+    for scale in (0, -1.0, math.nan, "much"):
+        save_model(tmp_path / "model.safetensors", {**facts, "nme_scale": scale}, tensors, means)
+        with pytest.raises(DamagedFileError, match="not a whole model"):
+            load_model(tmp_path)
+
+
+def test_right_answers_read_as_sure_as_they_are(finished: Finished) -> None:
+    prepared, out = finished("vectors")
+    prediction = load_model(out).predict(eval_values(prepared), head="nme")
+    truth = np.concatenate([phase.eval_samples.labels for phase in prepared.scenario.phases])
+    assert abs(prediction.probabilities.max(axis=1).mean() - np.mean(prediction.classes == truth)) < 0.1
+
+
+def test_a_model_takes_whatever_a_sample_is(finished: Finished, tmp_path: Path) -> None:
+    prepared, out = finished("images")
+    model, values = load_model(out), eval_values(prepared)[:3]
+    expected = model.predict(values)
+    for row, image in enumerate(values):
+        Image.fromarray(image).save(tmp_path / f"{row}.png")
+    paths = [tmp_path / f"{row}.png" for row in range(3)]
+    np.savez(tmp_path / "x.npz", x=values)
+    many: list[Any] = [tmp_path, str(tmp_path), paths, tuple(map(str, paths)), tmp_path / "x.npz", list(values)]
+    many += [[Image.open(path) for path in paths], [paths[0], Image.open(paths[1]), values[2]], values]
+    many.append([values[0].repeat(2, axis=0).repeat(2, axis=1), *values[1:]])  # arrays of different sizes
+    for samples in many:
+        assert model.predict(samples).labels == expected.labels
+        assert model.predict(samples).probabilities == pytest.approx(expected.probabilities, rel=1e-5)
+    one: list[Any] = [paths[0], str(paths[0]), Image.open(paths[0]), values[0], [values[0]], [paths[0]]]
+    for sample in one:
+        assert model.predict(sample).labels == expected.labels[:1]
+    vectors = load_model(finished("vectors")[1])
+    rows = eval_values(finished("vectors")[0])[:2]
+    assert (
+        vectors.predict(rows[0]).labels == vectors.predict(rows.tolist()).labels[:1] == vectors.predict(rows).labels[:1]
+    )
+    words = load_model(finished("words")[1])
+    greys = eval_values(finished("words")[0])[:2]
+    for sample in (greys[0], greys[0, :, :, 0], Image.fromarray(greys[0, :, :, 0])):
+        assert words.predict(sample).labels == words.predict(greys).labels[:1]
+    assert words.predict(greys[..., 0]).labels == words.predict(greys).labels  # two grey images, not one
+
+
+def test_strange_samples_are_refused(finished: Finished, tmp_path: Path) -> None:
+    images, vectors = load_model(finished("images")[1]), load_model(finished("vectors")[1])
+    with pytest.raises(InputError, match="no such file or folder"):
+        images.predict([tmp_path / "absent.png"])
+    with pytest.raises(InputError, match=r"values: image files given, but the model takes samples of shape \(6,\)"):
+        vectors.predict(Image.new("L", (4, 4)))
+    empty: list[Any] = [[], np.zeros((0, 8, 8, 3), np.uint8), np.zeros(0)]
+    for nothing in empty:
+        with pytest.raises(InputError, match="no samples"):
+            images.predict(nothing)
+    with pytest.raises(InputError, match="expected images"):
+        images.predict(np.zeros((2, 8, 8, 3)))
 
 
 def test_best_classes_start_with_the_prediction() -> None:
@@ -313,9 +396,9 @@ def test_grey_models_take_image_files_and_arrays(finished: Finished, tmp_path: P
         ("nothing", "no such file or folder"),
         ("empty", "no images; expected .jpg"),
         ("text.txt", "not a known kind of file"),
-        ("broken.png", "not a whole JPEG, PNG or WebP image"),
+        ("broken.png", "not a whole JPEG, PNG, WebP, BMP, PPM or TIFF image"),
         ("broken.npz", "not a whole .npz archive"),
-        ("other.npz", "no array 'x' or 'x_test'"),
+        ("other.npz", r"no array 'x' or 'x_test'; .*, found "),
         ("vectors.npz", r"vectors.npz: x: samples of shape \(6,\); expected images of shape \(8, 8, 3\)"),
     ],
 )

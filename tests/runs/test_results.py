@@ -176,3 +176,17 @@ def test_predictions_and_confusion_by_hand(tmp_path: Path) -> None:
         assert arrays["confusion_cnn"].tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
         for name, value in predicted.items():
             assert arrays[name].tolist() == value.tolist()
+
+
+def test_a_result_prints_in_two_lines() -> None:
+    facts = FACTS.model_copy(update={"config": {**FACTS.config, "data": {"name": "folder:photos"}}})
+    result = RunResult.of(facts, PHASES, peak=40, complete=True)
+    assert str(result).splitlines() == [
+        "icarl / static on folder:photos: 6 classes, 2 phases after the first",
+        "accuracy: average 65.00 %, last 45.00 %; forgetting 37.50 points",
+    ]
+    assert repr(result) == f"<RunResult {str(result).replace(chr(10), ' | ')}>"
+    begun = RunResult.of(FACTS, PHASES[:2], peak=40, complete=False)
+    assert str(begun).startswith(
+        "icarl / static on its data: 4 classes, 1 phase after the first (not complete, so far)\n"
+    )

@@ -11,10 +11,13 @@ import typer
 from remem.errors import InputError, WorkerDiedError
 
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # a wrong flag; typer does not export it
+FULL = {  # work in a folder goes on afterwards
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EFBIG: "raise the limit on the size of files",
+}
 WAYS_ON = {  # what the user can mend, and how
-    errno.ENOSPC: "free some space and go on with the same command or `remem resume`",
-    errno.EDQUOT: "free some of your quota and go on with the same command or `remem resume`",
-    errno.EFBIG: "raise the limit on the size of files and go on with the same command or `remem resume`",
+    **{number: f"{way} and go on with the same command or `remem resume`" for number, way in FULL.items()},
     errno.EROFS: "choose a folder that can be written",
     errno.EACCES: "change its permissions, or choose another",
     errno.EPERM: "change its permissions, or choose another",

@@ -5,7 +5,12 @@ from typing import Any
 
 from rich.console import Console
 
-PLAIN: Any = {"add_completion": False, "rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
+PLAIN: Any = {
+    "add_completion": False,
+    "rich_markup_mode": "markdown",
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 """Arguments of every typer app."""
 
 

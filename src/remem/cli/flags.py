@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from remem.cli.completion import completer
 from remem.cli.options import COMMON, LEARNING, PANELS, SCENARIO, TRAINING, ConfigFile, Overrides, option
 from remem.errors import InputError
-from remem.runs.config import RunConfig
+from remem.runs.config import RunConfig, draft
 from remem.runs.presets import read_toml
 from remem.runs.trees import Tree, merged, nested, read_overrides
 from remem.settings import field_at
@@ -83,6 +84,15 @@ class SettingSources:
             from_flags = merged(from_flags, nested(key, value))
         return from_file, from_flags, read_overrides(self.overrides)
 
+    def checked_layers(self, *, policy: bool = True) -> tuple[Tree, Tree, Tree]:
+        """The layers; a misspelt name or setting is refused before torch is imported."""
+        from remem.runs.names import check_names
+
+        layers = self.layers()
+        target = ({key: value for key, value in layer.items() if key != "learn"} for layer in layers)
+        check_names(draft(*target), policy=policy)
+        return layers
+
 
 def takes_settings(*panels: str, only: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replaces the parameter `sources` of a command by CONFIG.toml, the flags of these panels and `--set`.
@@ -116,7 +126,7 @@ def flag_parameter(flag: Flag) -> inspect.Parameter:
     """A flag as a parameter that typer understands; None: it was not given."""
     field = field_of(flag.key)
     metavar = flag.metavar or "|".join(map(str, literal_values(field))) or None
-    info = option(flag.name, field.description or "", flag.panel, metavar)
+    info = option(flag.name, field.description or "", flag.panel, metavar, autocompletion=completer(flag.key))
     return _parameter(flag.parameter, Annotated[parsed_type(field) | None, info])
 
 

@@ -4,6 +4,7 @@ Ctrl-C may come while torch is being imported, so nothing here imports it.
 """
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 import typer
 
-from remem.cli.boundary import Stopped
+from remem.cli.boundary import FULL, Stopped
 from remem.cli.console import is_follower
 from remem.errors import InputError
 from remem.interrupts import exit_code
@@ -36,11 +37,22 @@ class FolderWork:
             if not is_follower():
                 typer.echo(self._last_words(out), err=True)
             raise Stopped(exit_code(stopped)) from None
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise InputError(self._full(out, error)) from error
 
     def _last_words(self, out: Path) -> str:
         if not (out / self.settings_file).exists():
             return f"stopped before the {self.name} began; nothing was written"
         return f"stopped {self.stopped(out)} go on with `remem resume {out}`"
+
+    def _full(self, out: Path, error: OSError) -> str:
+        """The disk is full: what to do, and the command that goes on afterwards."""
+        began = (out / self.settings_file).exists()
+        command = f"`remem resume {shlex.quote(str(out))}`" if began else "the same command"
+        where = error.filename if isinstance(error.filename, str) else out
+        return f"{where}: {error.strerror}; {FULL[error.errno or 0]} and go on with {command}"
 
 
 def _run(out: Path) -> str:

@@ -42,7 +42,8 @@ def learn_policy(
     with folders.LEARNING.interruptible(out):
         from remem.rl.config import compose_learning
 
-        learn(compose_learning(*sources.layers()), out, workers=workers, ray=ray, quiet=quiet, track=track or ())
+        layers = sources.checked_layers(policy=False)
+        learn(compose_learning(*layers), out, workers=workers, ray=ray, quiet=quiet, track=track or ())
 
 
 def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:

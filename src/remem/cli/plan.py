@@ -17,9 +17,11 @@ from remem.cli.run import describe
 if TYPE_CHECKING:
     from remem.report.tables import Table
     from remem.runs.cost import Range
-    from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase
+    from remem.runs.dry_run import OldQuotas, Plan, PlannedPhase, StoredAs
     from remem.runs.estimate import Bytes
     from remem.runs.prepared import Prepared
+
+SMALLEST = 8  # px; smaller images are not proposed
 
 
 @takes_settings(SCENARIO, TRAINING, COMMON)
@@ -37,13 +39,14 @@ def plan(
     """
     note = Console(stderr=True, quiet=quiet)
     with note.status("reading the data"):
+        layers = sources.checked_layers()
         from remem.runs.build import prepare
         from remem.runs.config import compose
         from remem.runs.cost import machine_now
         from remem.runs.dry_run import plan as make_plan
         from remem.runs.estimate import estimate_bytes, estimate_seconds, try_out
 
-        prepared = prepare(compose(*sources.layers()))
+        prepared = prepare(compose(*layers))
         planned = make_plan(prepared)
     with note.status("measuring a few batches"):
         trial = try_out(prepared, planned)
@@ -79,6 +82,7 @@ def _tree(
         ],
         **_seconds(times),
         "bytes": {**asdict(bytes_), "peak": bytes_.peak},
+        "notes": [*prepared.scenario.notes, *prepared.notes],
         **({"stored_as": [asdict(entry) for entry in stored]} if (stored := stored_as(prepared)) else {}),
     }
 
@@ -140,36 +144,54 @@ def _span(counts: Sequence[int]) -> str:
 
 def _notes(prepared: "Prepared", planned: "Plan", bytes_: "Bytes") -> list[str]:
     from remem.methods.method import Method
+    from remem.runs.dry_run import stored_as
 
-    config = prepared.config
+    config, stored = prepared.config, stored_as(prepared)
     lines = []
     if config.train.devices > 1:
         lines.append(f"note     measured in one process; {config.train.devices} share the work")
     if type(prepared.method).refine is not Method.refine:
         lines.append(f"note     the time that {config.method.name} takes to refine exemplars is not in it")
     lines.append(f"memory   at most {size(bytes_.held)} of samples held in phases 1 to {len(planned.phases) - 1}")
-    lines += _stored_lines(prepared)
+    lines += _stored_lines(prepared, stored)
     lines.append(f"         {_peak(bytes_)}")
     clamped = [str(p.phase) for p in planned.phases if p.decision is not None and p.decision.clamped]
     if clamped:
         lines.append(
             f"note     phase {', '.join(clamped)}: the policy's choice does not fit; the nearest that does is taken"
         )
+    if stored:
+        title = f"Samples that {size(prepared.budget.amount)} would hold:"
+        lines += ["", title, "", stored_table(prepared, stored).text()]
     return lines
 
 
-def _stored_lines(prepared: "Prepared") -> list[str]:
-    """What a budget in bytes holds by the run's codecs, and by others."""
-    from remem.runs.dry_run import stored_as
-
-    stored, shape = stored_as(prepared), prepared.scenario.bank.stored_shape
+def _stored_lines(prepared: "Prepared", stored: "Sequence[StoredAs]") -> list[str]:
+    """What a budget in bytes holds by the run's codecs."""
     if not stored:
         return []
+    shape = prepared.scenario.bank.stored_shape
     what = f"at {shape[0]} px" if len(shape) == 3 else f"of {shape[0]} numbers"
     budget, own = size(prepared.budget.amount), len(prepared.ladder)
     lines = [f"{budget} = {s.samples} samples {what} as {s.codec} ({s.sample_bytes} bytes each)" for s in stored[:own]]
-    others = ", ".join(f"{s.codec} {s.samples}" for s in stored[own:])
-    return [f"         {line}" for line in (*lines, *([f"other codecs would hold: {others}"] if others else []))]
+    return [f"         {line}" for line in lines]
+
+
+def stored_table(prepared: "Prepared", stored: "Sequence[StoredAs]") -> "Table":
+    """Samples that the budget holds by codec; for images also at half and at twice the side."""
+    from remem.report.groups import NOTHING
+    from remem.report.tables import Table
+    from remem.runs.dry_run import stored_at
+
+    shape = prepared.scenario.bank.stored_shape
+    columns = {shape[0]: {entry.codec: entry.samples for entry in stored}}
+    if len(shape) == 3 and shape[0] == shape[1]:
+        columns |= stored_at(prepared, [side for side in (shape[0] // 2, 2 * shape[0]) if side >= SMALLEST])
+    sides = sorted(columns)
+    codecs = dict.fromkeys(name for side in (shape[0], *sides) for name in columns[side])
+    header = [f"{side} px" for side in sides] if len(shape) == 3 else ["samples"]
+    rows = [(name, *(str(columns[side].get(name, NOTHING)) for side in sides)) for name in codecs]
+    return Table(("codec", *header), tuple(rows), labels=1)
 
 
 def _about(seconds: float) -> str:

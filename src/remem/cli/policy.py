@@ -33,7 +33,9 @@ def show(
     Probabilities are given over the states that a policy can meet, and its path through the customary scenario (100
     classes, half of them in phase 0) for 5, 10 and 25 phases. Nothing is trained.
     """
-    from remem.policies.table import resolve_policy
+    from remem.policies.table import require_policy, resolve_policy
+
+    require_policy(policy)  # before torch is imported
     from remem.report.policy_text import BARS, PLAIN_BARS, policy_text
     from remem.report.policy_view import as_tree
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from remem.cli.console import say
-from remem.errors import InputError
+from remem.errors import DamagedFileError, InputError
 
 if TYPE_CHECKING:
     from remem.runs.model import Model
@@ -72,6 +72,7 @@ def predict(
     Example: remem predict runs/first photos/ --top 5
     """
     form = _format(form, out)
+    _require_there(folder, samples)
     note = Console(stderr=True, quiet=quiet)
     with note.status("loading the model"):
         from remem.runs.model import load_model
@@ -92,6 +93,14 @@ def predict(
         print(out)
     else:
         say(Console(), f"{out}: {len(entries)} samples")
+
+
+def _require_there(folder: Path, samples: Path) -> None:
+    """A misspelt path is refused before torch is imported."""
+    if not folder.exists():
+        raise DamagedFileError(f"{folder}: no such folder; expected the folder of a finished run")
+    if not samples.exists():
+        raise DamagedFileError(f"{samples}: no such file or folder; expected images or an .npz file")
 
 
 def _format(form: Format | None, out: Path | None) -> Format:

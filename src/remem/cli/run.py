@@ -31,7 +31,7 @@ def run(out: Out, sources: SettingSources, track: Track = None, quiet: Quiet = F
     with folders.RUN.interruptible(out):
         from remem.runs.config import compose
 
-        train(compose(*sources.layers()), out, resume=False, quiet=quiet, track=track or ())
+        train(compose(*sources.checked_layers()), out, resume=False, quiet=quiet, track=track or ())
 
 
 def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:

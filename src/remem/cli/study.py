@@ -61,10 +61,12 @@ def study(
     """
     with folders.STUDY.interruptible(out):
         from remem.runs.trees import read_overrides
-        from remem.studies.grid import plan_study, read_study_file
+        from remem.studies.grid import check_study_names, plan_study, read_study_file
 
         root = {} if data_root is None else {"data": {"root": str(data_root)}}
-        planned = plan_study(read_study_file(file), root, read_overrides(overrides or ()))
+        layers = (read_study_file(file), root, read_overrides(overrides or ()))
+        check_study_names(*layers)
+        planned = plan_study(*layers)
         carry_out(planned, out, workers=pool.workers, ray=pool.ray, quiet=quiet, track=track or ())
 
 

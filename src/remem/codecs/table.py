@@ -43,7 +43,7 @@ def parse_codecs(text: str) -> tuple[str, ...]:
     for name in names:
         if name != LADDER or len(names) > 1:
             try:
-                CODECS[name]
+                CODECS.require(name)
             except InputError as error:
                 raise InputError(f"codec: {error}") from None
     return names

@@ -19,6 +19,7 @@ from remem.types import Values
 from remem.user_paths import expand
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
+NAMED = 8  # arrays that an error lists
 
 
 def from_arrays(
@@ -131,7 +132,7 @@ def load_npz(settings: DataSettings) -> Dataset:
     arrays = read_npz(path, (*NEEDED, "class_names"), settings.max_gigabytes)
     absent = [key for key in NEEDED if key not in arrays]
     if absent:
-        raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {', '.join(arrays)}")
+        raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {arrays_found(path)}")
     names = arrays.get("class_names")
     for key in ("x_train", "x_test"):
         arrays[key] = as_values(arrays[key], key, settings.image_size)
@@ -163,6 +164,14 @@ def read_npz(path: Path, keys: Sequence[str], max_gigabytes: float = MAX_GIGABYT
         raise DamagedFileError(f"{path}: no such file; expected an .npz archive") from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise DamagedFileError(f"{path}: not a whole .npz archive ({error})") from error
+
+
+def arrays_found(path: Path) -> str:
+    """The names of a file's arrays, for the line about one that is missing."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    shown = ", ".join(names[:NAMED]) or "none"
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
 
 
 def _check_sizes(file: BinaryIO, path: Path, keys: Sequence[str], limit: float) -> None:

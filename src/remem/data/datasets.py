@@ -18,6 +18,8 @@ DATASETS.add_lazy("imagenet-subset-lucir", "remem.data.imagenet:SUBSET_LUCIR")
 DATASETS.add_lazy("imagenet-subset-podnet", "remem.data.imagenet:SUBSET_PODNET")
 DATASETS.add_lazy("mini-imagenet", "remem.data.imagenet:MINI")
 
+BUILT_IN = ("glyphs", "digits")  # they need no files, and glyphs are drawn with torch
+
 BY_PATH: "Registry[DatasetEntry]" = Registry("kind of data set")  # used as "folder:PATH", "npz:PATH"
 BY_PATH.add_lazy("folder", "remem.data.folder:ENTRY")
 BY_PATH.add_lazy("npz", "remem.data.arrays:ENTRY")
@@ -31,6 +33,22 @@ def find_entry(name: str) -> "DatasetEntry":
     if not path:
         raise InputError(f"data.name: '{name}' has no path; expected {kind}:PATH")
     return BY_PATH[kind]
+
+
+def require_dataset(settings: "DataSettings") -> None:
+    """Raises for a misspelt name or path and for files that are not there, before anything is read."""
+    from remem.data.source import data_root
+    from remem.user_paths import expand
+
+    kind, colon, path = settings.name.partition(":")
+    if not colon or kind not in BY_PATH:
+        DATASETS.require(settings.name)
+        entry = None if settings.name in BUILT_IN else DATASETS[settings.name]
+        there = entry is None or not entry.files or entry.lies_below(data_root(settings))
+    else:
+        there = bool(path) and expand(path).exists()
+    if not there:
+        find_entry(settings.name).load(settings)  # it says what it misses
 
 
 def load_dataset(settings: "DataSettings") -> "Dataset":

@@ -2,9 +2,10 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from remem.data.decoded import DecodedSource
-from remem.data.images import decode, short_side
+from remem.data.images import IN_WORDS, decode, short_side
 from remem.data.names import Names
 from remem.data.preprocessing import Preprocessing
 from remem.data.settings import MAX_PIXELS, DataSettings
@@ -23,7 +24,7 @@ from remem.threads import in_threads
 from remem.types import IntArray, Values
 from remem.user_paths import expand
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".tif", ".tiff")
 LARGEST_SIZE = 224  # unless data.image_size is larger
 TINY_BYTES = 8192  # file size below which threads wait for the GIL longer than they decode
 HASHED = 4096  # names hashed at a time
@@ -39,7 +40,7 @@ class Files:
     names: Names  # <class>/<image>
     labels: IntArray  # (n,)
     stamps: IntArray  # (n, 2): size, modification time in ns
-    ignored: int = 0  # number of files of other types
+    ignored: "Counter[str]" = field(default_factory=Counter)  # files of other types, by suffix
 
     def take(self, rows: IntArray) -> "Files":
         return Files(self.folder, self.names.take(rows), self.labels[rows], self.stamps[rows], self.ignored)
@@ -92,7 +93,7 @@ def class_folders(folder: Path) -> tuple[str, ...]:
 
 def list_files(folder: Path, classes: Sequence[str]) -> Files:
     """All images of these classes, sorted by name within a class; hidden files are skipped."""
-    names, stamps, ignored = [], [np.empty((0, 2), np.int64)], 0
+    names, stamps, ignored = [], [np.empty((0, 2), np.int64)], Counter[str]()
     for name in classes:
         visible = _visible_files(folder / name)
         images = sorted(file for file in visible if file.lower().endswith(SUFFIXES))
@@ -100,7 +101,7 @@ def list_files(folder: Path, classes: Sequence[str]) -> Files:
         numbers = (number for fact in facts for number in (fact.st_size, fact.st_mtime_ns))
         names.append(Names.of(f"{name}/{image}" for image in images))
         stamps.append(np.fromiter(numbers, np.int64, 2 * len(images)).reshape(-1, 2))
-        ignored += len(visible) - len(images)
+        ignored.update(Path(file).suffix.lower() for file in visible if not file.lower().endswith(SUFFIXES))
     labels = np.repeat(np.arange(len(classes)), [len(part) for part in names])
     return Files(folder, Names.joined(names), labels, np.concatenate(stamps), ignored)
 
@@ -112,19 +113,27 @@ def _visible_files(folder: Path) -> list[str]:
     return [entry.name for entry in os.scandir(folder) if entry.name[0] != "." and entry.is_file()]
 
 
+def evaluation_folder(folder: Path) -> Path | None:
+    """`val`, else `test`; None if there is neither, or a `test` without classes, as competitions hand it out."""
+    if (folder / "val").is_dir():
+        return folder / "val"
+    return folder / "test" if (folder / "test").is_dir() and class_folders(folder / "test") else None
+
+
 def list_splits(name: str, folder: Path, settings: DataSettings, classes: Sequence[str]) -> tuple[Files, Files, bool]:
-    """Training files, test files, and whether the test files were split off `train` because there is no `val`."""
+    """Training files, test files, and whether the test files were split off `train` because there are no others."""
     train = list_files(folder / "train", classes)
     if not train.names:
         raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {folder / 'train'}/<class>/")
-    if not (folder / "val").is_dir():
+    evaluated = evaluation_folder(folder)
+    if evaluated is None:
         cut = _share_by_name(train, settings.val_share)
         if not cut.any():
             raise InputError(f"{name}: no class has two images, so none is left to test on; expected a folder val")
         return train.take(np.flatnonzero(~cut)), train.take(np.flatnonzero(cut)), True
-    test = list_files(folder / "val", classes)
+    test = list_files(evaluated, classes)
     if not test.names:
-        raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {folder / 'val'}/<class>/")
+        raise DamagedFileError(f"{name}: no {', '.join(SUFFIXES)} files in {evaluated}/<class>/")
     return train, test, False
 
 
@@ -144,8 +153,8 @@ def _digest(name: str) -> bytes:
 
 def check_headers(files: Files, *, remember: bool, max_pixels: int = MAX_PIXELS) -> int:
     """The median of the images' shorter sides; raises at the first broken header. `remember` caches the result."""
-    memo = cache_folder() / "headers" / f"{_key(files, files.digest)}.json"
     if remember:
+        memo = cache_folder() / "headers" / f"{_key(files, files.digest)}.json"
         try:
             return int(read_json(memo, "sizes of images", format=MEMO_FORMAT)["short_side"])
         except (DamagedFileError, ValueError, TypeError, KeyError):
@@ -200,23 +209,36 @@ def load_tree(
     side = size or min(sides[0], LARGEST_SIZE)
     train_source, train_notes = open_split(train, side, settings)
     test_source, test_notes = open_split(test, side, settings)
-    notes = [*train_notes, *test_notes]
-    if cut:
-        notes.append(f"{folder} has no val: {settings.val_share:.0%} of every class in train are the test set")
-    ignored = train.ignored + (0 if cut else test.ignored)
-    if ignored:
-        notes.append(f"{folder}: {ignored} files are ignored, since they are not {', '.join(SUFFIXES)}")
+    notes = [*train_notes, *test_notes, *_split_notes(folder, settings, cut=cut)]
+    if ignored := train.ignored + (Counter() if cut else test.ignored):
+        kinds = ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in sorted(ignored.items()))
+        notes.append(
+            f"{folder}: {ignored.total()} files are ignored ({kinds}), since they are not {', '.join(SUFFIXES)}"
+        )
     return Dataset(name, train_source, test_source, tuple(classes), preprocessing, tuple(notes))
 
 
+def _split_notes(folder: Path, settings: DataSettings, *, cut: bool) -> Iterator[str]:
+    """What is evaluated on, where it is not simply `val`."""
+    if cut:
+        unlabelled = " and test has no class folders" if (folder / "test").is_dir() else ""
+        yield f"{folder} has no val{unlabelled}: {settings.val_share:.0%} of every class in train are the test set"
+    elif not (folder / "val").is_dir():
+        yield f"{folder} has no val: test is the test set"
+    elif (folder / "test").is_dir() and class_folders(folder / "test"):
+        yield f"{folder} has val and test: val is the test set, and test is not read"
+
+
 def _matching_classes(name: str, folder: Path) -> tuple[str, ...]:
-    """The classes in train; raises if val has others."""
+    """The classes in train; raises if val, or test in its place, has others."""
     if not (folder / "train").is_dir():
         raise DamagedFileError(f"{name}: no folder {folder / 'train'}; expected train/<class>/<image> in {folder}")
     classes = class_folders(folder / "train")
-    unknown = set(class_folders(folder / "val")) - set(classes) if (folder / "val").is_dir() else ()
-    if unknown:
-        raise InputError(f"{name}: class '{min(unknown)}' is in val, not in train; every class needs training images")
+    evaluated = evaluation_folder(folder)
+    unknown = () if evaluated is None else set(class_folders(evaluated)) - set(classes)
+    if evaluated is not None and unknown:
+        where = f"class '{min(unknown)}' is in {evaluated.name}, not in train"
+        raise InputError(f"{name}: {where}; every class needs training images")
     return classes
 
 
@@ -259,7 +281,7 @@ def check_folder(settings: DataSettings) -> list[str]:
 
 
 ENTRY = DatasetEntry(
-    summary="images in train/<class>/ and val/<class>/: JPEG, PNG or WebP of any size",
+    summary=f"images in train/<class>/ and val/<class>/ (or test/<class>/): {IN_WORDS}, of any size",
     load=load_folder,
     check=check_folder,
 )

@@ -15,7 +15,8 @@ from remem.errors import DamagedFileError
 
 Pixels = NDArray[np.uint8]
 
-FORMATS = ("JPEG", "PNG", "WEBP")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF")
+IN_WORDS = "JPEG, PNG, WebP, BMP, PPM or TIFF"
 BLOCK = 4096  # images averaged at a time, to keep the array of 32-bit sums small
 
 
@@ -59,13 +60,18 @@ def decode(path: Path, size: int, content: bytes | None = None, *, max_pixels: i
     """
     try:
         with _opened(path if content is None else io.BytesIO(content), max_pixels) as image:
-            rgb = _rgb(image)
-            side = min(rgb.size)
-            left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
-            box = (left, top, left + side, top + side)
-            return np.asarray(rgb.resize((size, size), Image.Resampling.BILINEAR, box=box))
+            return square(image, size)
     except Exception as error:  # Pillow raises many exception types for broken files
         raise _broken(path, error) from error
+
+
+def square(image: Image.Image, size: int) -> Pixels:
+    """The centre square of an image as (size, size, 3)."""
+    rgb = _rgb(image)
+    side = min(rgb.size)
+    left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
+    box = (left, top, left + side, top + side)
+    return np.asarray(rgb.resize((size, size), Image.Resampling.BILINEAR, box=box))
 
 
 def short_side(path: Path, max_pixels: int = MAX_PIXELS) -> int:
@@ -91,11 +97,13 @@ def _opened(path: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]:
 
 def _broken(path: Path, error: Exception) -> DamagedFileError:
     reason = " ".join(str(error).split()) or type(error).__name__
-    return DamagedFileError(f"{path}: not a whole JPEG, PNG or WebP image ({reason})")
+    return DamagedFileError(f"{path}: not a whole {IN_WORDS} image ({reason})")
 
 
 def _rgb(image: Image.Image) -> Image.Image:
     """Converts to RGB: 16-bit grey keeps its upper 8 bits, transparent pixels become white."""
+    if image.mode == "F":
+        raise ValueError("pixels are floats; expected 8 or 16 bits")
     if image.mode.startswith("I"):
         upper = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)  # Pillow's own conversion clips at 255
         return Image.fromarray(upper.astype(np.uint8)).convert("RGB")

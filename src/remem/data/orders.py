@@ -12,11 +12,13 @@ from remem.storage.limits import parse_json
 from remem.user_paths import expand
 
 LUCIR_SEED = 1993
+NAMED = ("natural", "lucir")
 SPECS = "lucir, podnet-1, podnet-2, podnet-3, seed:K, natural or a JSON file with a list of labels"
 
 
 def class_order(spec: str, dataset_name: str, classes: int) -> tuple[int, ...]:
     """The label at each position of the order `spec`, for a data set with `classes` classes."""
+    require_order(spec)
     published = published_lists().get(dataset_name, {})
     if spec == "natural":
         return tuple(range(classes))
@@ -30,9 +32,15 @@ def class_order(spec: str, dataset_name: str, classes: int) -> tuple[int, ...]:
         return published[spec]
     if spec.startswith("seed:"):
         return _shuffled(_seed(spec), classes)
-    if spec.endswith(".json") or Path(spec).is_file():
-        return _read_order(expand(spec), classes)
-    raise InputError(f"order: '{spec}' given; expected {SPECS}")
+    return _read_order(expand(spec), classes)
+
+
+def require_order(spec: str) -> None:
+    """Raises for anything but the name, the seed or the file of an order. Whether it fits the data is seen later."""
+    if spec.startswith("seed:"):
+        _seed(spec)
+    elif not (spec in NAMED or spec.startswith("podnet-") or spec.endswith(".json") or Path(spec).is_file()):
+        raise InputError(f"order: '{spec}' given; expected {SPECS}")
 
 
 def subset_labels(dataset_name: str) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """A scenario: a data set split into phases, each with its classes, training rows and evaluation samples."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from remem.data.source import Dataset
 from remem.errors import InputError
 from remem.seeding import Streams
 from remem.types import IntArray, Phase, Samples
+
+NAMED = 8  # classes that a note lists
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
         eval_rows = rows_by_position(dataset.test.labels, order)
         eval_bank = Bank(dataset.test)
     phases = cut_phases(sizes, train, eval_rows)
+    names = tuple(dataset.class_names[label] for label in order)
     for phase in phases:
         if not len(phase.eval_samples):
             raise InputError(f"{dataset.name}: no class of phase {phase.index} has a test sample")
@@ -59,13 +63,28 @@ def build_scenario(dataset: Dataset, settings: ScenarioSettings, data: DataSetti
         eval_bank=eval_bank,
         phases=phases,
         class_order=order,
-        class_names=tuple(dataset.class_names[label] for label in order),
+        class_names=names,
         preprocessing=dataset.preprocessing,
         fingerprint=fingerprint_of(dataset.train.fingerprint, eval_bank.fingerprint, order, sizes, settings.validation),
         settings=settings,
         data=DataSettings(name=dataset.name) if data is None else data,
-        notes=dataset.notes,
+        notes=(*dataset.notes, *_not_evaluated(names, eval_rows)),
     )
+
+
+def _not_evaluated(names: Sequence[str], eval_rows: Sequence[IntArray]) -> list[str]:
+    """A note on the classes without evaluation samples, which count in no accuracy."""
+    without = [name for name, rows in zip(names, eval_rows, strict=True) if not len(rows)]
+    if not without:
+        return []
+    shown = ", ".join(without[:NAMED]) + (f" and {len(without) - NAMED} more" if len(without) > NAMED else "")
+    many = len(without) > 1
+    what = (
+        f"{len(without)} classes have no evaluation samples and count"
+        if many
+        else "1 class has no evaluation samples and counts"
+    )
+    return [f"{what} in no accuracy: {shown}"]
 
 
 def selected_classes(settings: ScenarioSettings, dataset: Dataset) -> tuple[int, ...]:

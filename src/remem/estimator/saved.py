@@ -16,7 +16,7 @@ from remem.estimator.episode import KEY_BYTES, Record
 from remem.estimator.stream import Stream
 from remem.policies.table import policy_folder, split_policy
 from remem.runs.config import validate
-from remem.runs.model import FILE, MEANS
+from remem.runs.model import FILE, MEANS, SCALE
 from remem.storage.atomic import write_atomically
 from remem.storage.tensorfile import Snapshot, digest, encode_snapshot, load_snapshot, save_snapshot
 from remem.types import Json
@@ -62,7 +62,7 @@ def load_stream(folder: Path, *, module: nn.Module | None = None) -> Stream:
 
 def pack(stream: Stream) -> tuple[Snapshot, Snapshot]:
     """The model and its samples. Equal streams give equal files."""
-    episode, means = stream.episode, stream.episode.class_means()
+    episode, means = stream.episode, stream.model().class_means
     snapshot = episode.snapshot()
     rows = snapshot.tensors["memory/rows"].tolist()
     records = [episode.records[row] for row in rows]
@@ -82,6 +82,7 @@ def pack(stream: Stream) -> tuple[Snapshot, Snapshot]:
         "class_names": list(map(str, stream.classes)),
         "class_order": list(range(len(stream.classes))),
         "shape": list(stream.shape),
+        SCALE: stream.model().scale,
         "stream": {
             "format": FORMAT,
             "config": config.model_dump(mode="json"),

@@ -24,12 +24,13 @@ from remem.estimator.build import (
     stream_method,
 )
 from remem.estimator.episode import Record, StreamBank, StreamEpisode, key_of
+from remem.evaluation.calibration import PLAIN_SCALE
 from remem.events import Emit, Event, ignore
 from remem.memory.budget import Budget, BudgetSpec, PhaseFacts, parse_budget, require_a_sample_per_class
 from remem.runs.config import RunConfig
 from remem.runs.model import Model
 from remem.runs.prepared import Prepared
-from remem.runs.run import whole_numbers
+from remem.runs.run import nme_scale, whole_numbers
 from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Phase, Values
 
@@ -70,6 +71,7 @@ class Stream:
         self._prepared: Prepared | None = None
         self._episode: StreamEpisode | None = None
         self._bank: StreamBank | None = None
+        self._model: Model | None = None  # until the next change
         self.classes: tuple[Label, ...] = ()  # in their order of arrival
         self.updates = 0
 
@@ -138,15 +140,21 @@ class Stream:
 
     def model(self) -> Model:
         """The present model, for prediction."""
-        names = tuple(map(str, self.classes))
+        if self._model is None:
+            self._model = self._build_model()
+        return self._model
+
+    def _build_model(self) -> Model:
+        names, means = tuple(map(str, self.classes)), self.episode.class_means()
         return Model(
             config=self.config,
             readout=self.prepared.method.readout,
             class_names=names,
             class_order=tuple(range(len(names))),
             shape=self.shape,
-            class_means=self.episode.class_means(),
+            class_means=means,
             _learner=self.episode.learner,
+            scale=PLAIN_SCALE if means is None else nme_scale(self.episode, means),
         )
 
     def memory(self) -> MemoryTable:
@@ -245,7 +253,7 @@ class Stream:
         before = None if self._episode is None else self._save_point()
         if before is None:
             self.open(shape)
-        self._emit = emit
+        self._emit, self._model = emit, None
         try:
             yield
         except BaseException:
@@ -269,7 +277,7 @@ class Stream:
         """Restores an episode under the budget of the stream."""
         self.episode.use_budget(self._budget(len(self.classes), np.empty(0, np.int64)))
         self.episode.restore(snapshot)
-        self.episode.records = dict(records)
+        self.episode.records, self._model = dict(records), None
         self.episode.use_budget(self._budget(len(self.classes), np.empty(0, np.int64)))
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from remem.types import IntArray
 
@@ -70,8 +69,8 @@ def class_means(
         if not len(places):
             raise ValueError(f"class {label} has no features, so it has no mean")
         views = [features[places]] if mirrored is None else [features[places], mirrored[places]]
-        mean[:] = _unit(np.concatenate(views)).mean(axis=0)
-    return _unit(means)
+        mean[:] = unit(np.concatenate(views)).mean(axis=0)
+    return unit(means)
 
 
 def nearest_mean(features: NDArray[np.floating], means: FloatArray) -> IntArray:
@@ -89,10 +88,13 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
     mean = float(np.mean(values))
     if n < 2:
         return mean, None
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
     return mean, float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(n))
 
 
-def _unit(vectors: NDArray[np.floating]) -> FloatArray:
+def unit(vectors: NDArray[np.floating]) -> FloatArray:
+    """Rows of length 1, in float64; rows of zeros stay."""
     values = vectors.astype(np.float64)
     norms = np.linalg.norm(values, axis=1, keepdims=True)
     units: FloatArray = np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from remem.errors import BudgetError, DamagedFileError, NotHeldError
 from remem.fences import fenced
-from remem.types import IntArray, Reader, Samples, Values
+from remem.types import IntArray, Reader, Samples, Values, joined
 
 _UNSEEN, _HELD, _FREED = 0, 1, 2
 _NO_BOUND = -1  # None in exported states, which are int64
@@ -56,6 +56,11 @@ class Memory:
     def rows(self, label: int) -> IntArray:
         """The held rows of a class, in stored order."""
         return self._rows[label].copy()
+
+    def best(self, quotas: Mapping[int, int]) -> Samples:
+        """The first rows of each class up to its quota, class after class."""
+        parts = ((label, self._rows[label][:quota]) for label, quota in quotas.items())
+        return joined(Samples(rows, np.full(len(rows), label)) for label, rows in parts)
 
     def unranked(self) -> tuple[int, ...]:
         """The classes whose rows have no ranking, ascending."""

@@ -3,12 +3,11 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from remem.data.augment import AugmentPlan, plain
@@ -28,6 +27,22 @@ class Described(NamedTuple):
     mirrored: NDArray[np.float32] | None = None  # (n, d), features of the mirror images if they were asked for
 
 
+class Devices(Protocol):
+    """Where samples are described: what `describe` needs of Fabric."""
+
+    @property
+    def global_rank(self) -> int: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    def autocast(self) -> AbstractContextManager[Any]: ...
+
+    def to_device(self, obj: Any) -> Any: ...
+
+    def all_reduce(self, data: Any, *, reduce_op: str) -> Any: ...
+
+
 @contextmanager
 def evaluating(network: Network) -> Iterator[None]:
     """Switches to evaluation mode without gradients and restores the previous mode."""
@@ -41,7 +56,7 @@ def evaluating(network: Network) -> Iterator[None]:
 
 
 def describe(
-    network: Network, reader: Reader, samples: Samples, *, plan: AugmentPlan, fabric: Fabric, mirror: bool = False
+    network: Network, reader: Reader, samples: Samples, *, plan: AugmentPlan, fabric: Devices, mirror: bool = False
 ) -> Described:
     """One pass over samples with the evaluation transform; `mirror` adds features of the mirror images.
 
@@ -77,7 +92,7 @@ def table(rows: int, columns: int) -> NDArray[np.float32]:
     return np.zeros((rows, columns), np.float32)
 
 
-def _joined(values: NDArray[np.float32], fabric: Fabric) -> NDArray[np.float32]:
+def _joined(values: NDArray[np.float32], fabric: Devices) -> NDArray[np.float32]:
     """Adds up the tables of all processes; exact, since each process fills its own rows and leaves zeros elsewhere."""
     if fabric.world_size == 1:
         return values

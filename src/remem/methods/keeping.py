@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from remem.interrupts import request as request_stop
 from remem.interrupts import requested, stop_if_requested
 from remem.storage.tensorfile import Snapshot
 from remem.types import Json
+
+if TYPE_CHECKING:  # a model predicts without Fabric, which takes as long to import as torch
+    from lightning_fabric import Fabric
 
 
 class Keeper(Protocol):
@@ -47,7 +49,7 @@ class Place:
     runner: int
 
 
-def save_if_due(keeper: Keeper, fabric: Fabric) -> tuple[bool, int]:
+def save_if_due(keeper: Keeper, fabric: "Fabric") -> tuple[bool, int]:
     """Whether to save now, and the signal that asks to stop (0: none). All processes get the same answer."""
     wanted = [int(keeper.due()), requested() or 0]
     if fabric.world_size > 1:
@@ -70,7 +72,7 @@ def snapshot_of(
     network: torch.nn.Module,
     optimizers: Sequence[torch.optim.Optimizer],
     steps: Sequence[int],
-    fabric: Fabric,
+    fabric: "Fabric",
 ) -> Snapshot:
     """All that training needs to go on from here to the bit. All processes must call it."""
     numbers: list[Json] = []
@@ -91,7 +93,7 @@ def snapshot_of(
 
 
 def restore(
-    snapshot: Snapshot, network: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], fabric: Fabric
+    snapshot: Snapshot, network: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], fabric: "Fabric"
 ) -> EpochState:
     """Loads what `snapshot_of` has saved; returns the epoch that was going on."""
     tensors, rank = snapshot.tensors, fabric.global_rank
@@ -112,7 +114,7 @@ def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _gathered(value: Tensor, fabric: Fabric) -> list[Tensor]:
+def _gathered(value: Tensor, fabric: "Fabric") -> list[Tensor]:
     """The value of every process."""
     if fabric.world_size == 1:
         return [value]

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 STARTS = 10
 LARGEST = 4096  # samples; the distances of more of them do not fit into tens of megabytes
@@ -17,6 +16,8 @@ LARGEST = 4096  # samples; the distances of more of them do not fit into tens of
 
 def kmeans_centres(values: NDArray[np.float32], clusters: int, seed: int) -> NDArray[np.float32]:
     """The centres (clusters, d) of the best of ten starts."""
+    from sklearn.cluster import KMeans  # loading it takes half as long as torch, and a model that predicts never does
+
     init = PlusPlus() if len(values) <= LARGEST else "k-means++"
     centres = KMeans(n_clusters=clusters, init=init, n_init=STARTS, random_state=seed).fit(values).cluster_centers_
     return np.asarray(centres, dtype=np.float32)

@@ -1,7 +1,7 @@
 """The learner: grows one network over all phases, keeps its teacher, and runs the method's Stages."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -140,11 +140,7 @@ class Learner:
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Loads weights from `state()` of any phase."""
-        network = self._spec.build(0)
-        if len(state["head.old"]):  # a model of phase 1 or later
-            self.method.expand(network)
-        network.restore(state)
-        self._adopt(network)
+        self._adopt(restored(self._spec.build(0), self.method, state))
 
     def _fresh(self, facts: PhaseFacts, held: Samples, reader: Reader) -> Network:
         network = self._spec.build(self._context.streams.integer(facts.index, "weights"))
@@ -155,9 +151,7 @@ class Learner:
         return network
 
     def _adopt(self, network: Network) -> None:
-        # Channels last: inputs have this format, and convolutions on a CPU are about a third faster.
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._context.fabric.to_device(network)
+        self._context.fabric.to_device(channels_last(network))
         self._network = network
 
     def _freeze(self) -> Network:
@@ -183,6 +177,20 @@ class Learner:
 
     def _generator(self, phase: int, purpose: str) -> torch.Generator:
         return torch.Generator().manual_seed(self._context.streams.integer(phase, purpose))
+
+
+def restored(network: Network, method: Method, state: Mapping[str, Tensor]) -> Network:
+    """A new network with the weights of any phase."""
+    if len(state["head.old"]):  # a model of phase 1 or later
+        method.expand(network)
+    network.restore(state)
+    return network
+
+
+def channels_last(network: Network) -> Network:
+    """Inputs have this format, and convolutions on a CPU are about a third faster."""
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
 def _saved_samples(saved: Snapshot) -> Samples:

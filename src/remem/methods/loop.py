@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from remem.data.augment import AugmentPlan, augment
@@ -28,6 +27,9 @@ from remem.seeding import Streams
 from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Reader, Samples
 
+if TYPE_CHECKING:  # a model predicts without Fabric, which takes as long to import as torch
+    from lightning_fabric import Fabric
+
 AfterStep = Callable[[Callable[[], EpochState]], None]
 
 
@@ -37,7 +39,7 @@ class TrainContext:
 
     settings: TrainSettings
     plan: AugmentPlan
-    fabric: Fabric
+    fabric: "Fabric"
     streams: Streams
     emit: Emit
     keeper: Keeper | None = None  # saves training inside phases; None where a phase is short
@@ -327,7 +329,7 @@ def _has_batch_norm(network: Network) -> bool:
     return any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in network.modules())
 
 
-def _synchronise_statistics(network: Network, fabric: Fabric) -> None:
+def _synchronise_statistics(network: Network, fabric: "Fabric") -> None:
     """Copies the first process's batch-norm statistics to all processes, since each has seen other samples."""
     if fabric.world_size > 1:
         for buffer in network.buffers():

@@ -11,7 +11,8 @@ from remem.parallel.jobs import Job
 #   ready      the process id; once, before the first job
 #   event      an event of the current job
 #   done       the answer of the current job
-#   error      the exception type of a failed job, beside `message` and `traceback`
+#   error      the exception type of a failed job, beside `message` and `traceback`, and, for an error of the system,
+#              `system`: its number, its text and its file
 Message = dict[str, Any]
 
 

@@ -170,6 +170,8 @@ def rebuild_error(name: str, message: Mapping[str, Any]) -> Exception:
     """A worker's exception, with its original type if that is built in or one of remem's."""
     kind = getattr(errors, message["error"], getattr(builtins, message["error"], None))
     error: Exception = RuntimeError(f"{message['error']}: {message['message']}")
+    if "system" in message:
+        error, kind = OSError(*message["system"]), None
     if isinstance(kind, type) and issubclass(kind, Exception):
         with suppress(TypeError):  # some built-in types need more than a message
             error = kind(message["message"])

@@ -55,7 +55,10 @@ def serve(text: str, send: Send) -> None:
         answer = find_handler(job["kind"])(job["payload"], lambda event: send({"event": event.to_json()}))
         send({"done": answer})
     except Exception as error:
-        send({"error": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()})
+        facts: Message = {"error": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+        if isinstance(error, OSError) and error.errno is not None:
+            facts["system"] = [error.errno, error.strerror, None if error.filename is None else str(error.filename)]
+        send(facts)
 
 
 def require_visible(marker: str | None) -> None:

@@ -16,6 +16,13 @@ class Conditions:
     data: str
     method: str
     phases: int  # N
+    preset: str = ""
+    network: str = ""
+
+    def __str__(self) -> str:
+        schedule = f", preset {self.preset}" if self.preset else ""
+        network = f", network {self.network}" if self.network else ""
+        return f"this run has {self.method}{schedule}{network}, N = {self.phases}"
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,22 @@ def nearest_policy(wanted: Conditions, shipped: Mapping[str, Policy]) -> Choice:
     """
     facts = {name: policy.provenance() for name, policy in shipped.items()}
     name = min(facts, key=lambda name: _distance(wanted, facts[name]))
-    source, method = facts[name]["source"], facts[name]["method"]
-    assert isinstance(source, Mapping)
-    assert isinstance(method, Mapping)
-    phases = ", ".join(map(str, source["phases"]))
+    return Choice(name, f"policy auto: {name}, {learned_on(facts[name], wanted)}; {wanted}")
+
+
+def learned_on(facts: Mapping[str, object], wanted: Conditions) -> str | None:
+    """What a policy was learned on, in words; None if it has learned nothing or does not say."""
+    source, method, settings = (facts.get(name) for name in ("source", "method", "settings"))
+    if not (isinstance(source, Mapping) and isinstance(method, Mapping)):
+        return None
     same = "the same data set" if source["data"] == wanted.data else "another data set"
-    learned = f"learned on {source['data']} ({same}) for {method['name']}, N = {phases}"
-    return Choice(name, f"policy auto: {name}, {learned}; this run has {wanted.method}, N = {wanted.phases}")
+    phases = ", ".join(map(str, source["phases"]))
+    target = settings.get("target") if isinstance(settings, Mapping) else None
+    schedule = ""
+    if isinstance(target, Mapping):
+        net = str(target["net"]["name"])
+        schedule = f", preset {target['preset']}" + ("" if net == "auto" else f", network {net}")
+    return f"learned on {source['data']} ({same}) for {method['name']}{schedule}, N = {phases}"
 
 
 def _distance(wanted: Conditions, facts: Mapping[str, object]) -> tuple[float, bool, bool]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from remem.errors import InputError
+from remem.codecs.table import parse_codecs
+from remem.errors import DamagedFileError, InputError
 from remem.policies.auto import AUTO, Choice, Conditions, nearest_policy
 from remem.policies.coded import Coded, split_codec
-from remem.policies.fixed import Fixed
+from remem.policies.fixed import Fixed, fixed_meant
 from remem.policies.policy import Policy, sampled
 from remem.policies.proportional import Proportional
 from remem.policies.static import Static
@@ -39,11 +40,26 @@ def resolve_policy(text: str, seed: int, *, sample: bool = False) -> Policy:
         from remem.policies.files import load_policy
 
         return sampled(load_policy(folder), seed) if sample else load_policy(folder)
-    try:
-        entry = POLICIES[text]
-    except InputError as error:
-        raise InputError(f"policy: no folder '{text}', and {error}") from None
+    require_policy(text)
+    entry = POLICIES[text]
     return sampled(entry.build(), seed) if sample or entry.samples else entry.build()
+
+
+def require_policy(text: str) -> None:
+    """Raises if a setting names no policy; torch is not imported, and the files of a policy folder are not read."""
+    base, codec = split_policy(text)
+    if codec is not None:
+        parse_codecs(codec)
+    if (folder := policy_folder(base)) is not None:
+        if not folder.exists():
+            raise DamagedFileError(f"{folder}: no such folder; expected the folder of a policy")
+        return
+    if base not in POLICIES and (meant := fixed_meant(base)) is not None:
+        raise InputError(f"policy: no folder '{base}', and no policy named '{base}'; did you mean '{meant}'?")
+    try:
+        POLICIES.require(base)
+    except InputError as error:
+        raise InputError(f"policy: no folder '{base}', and {error}") from None
 
 
 def split_policy(text: str) -> tuple[str, str | None]:

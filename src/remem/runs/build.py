@@ -25,7 +25,7 @@ from remem.methods.table import METHODS
 from remem.nets.backbones import backbone_name
 from remem.nets.network import Network, build_network
 from remem.nets.settings import NetSettings
-from remem.policies.auto import AUTO, Conditions
+from remem.policies.auto import AUTO, Conditions, learned_on
 from remem.policies.coded import Coded
 from remem.policies.learned import Learned
 from remem.policies.policy import ChoosesCodec, Policy, sampled
@@ -65,6 +65,7 @@ def prepare(
     if module is not None:
         config = config.model_copy(update={"net": NetSettings(name=own_name(module))})
     config = resolve_config(with_absolute_paths(config), scenario, budget, ladder)
+    notes = notes or learned_note(config, policy)
     prepared = Prepared(config, scenario, budget, method, policy, module, notes, ladder)
     network_builder(prepared)(0)  # raises if the backbone does not fit the data
     return prepared
@@ -94,8 +95,21 @@ def name_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple
     """Replaces `auto` by a shipped policy, and says which one."""
     if own is not None or config.policy != AUTO:
         return config, ()
-    choice = choose_policy(Conditions(config.data.name, config.method.name, config.scenario.phases))
+    choice = choose_policy(_conditions(config))
     return config.model_copy(update={"policy": choice.name}), (choice.reason,)
+
+
+def _conditions(config: RunConfig) -> Conditions:
+    net = "" if config.net.name == "auto" else config.net.name
+    data = str(config.public()["data"]["name"])
+    return Conditions(data, config.method.name, config.scenario.phases, config.preset, net)
+
+
+def learned_note(config: RunConfig, policy: Policy) -> tuple[str, ...]:
+    """Says on what a learned policy was learned, beside what it is used for."""
+    conditions = _conditions(config)
+    learned = learned_on(policy.provenance(), conditions)
+    return () if learned is None else (f"policy {policy.name}: {learned}; {conditions}",)
 
 
 def pin_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, Policy]:

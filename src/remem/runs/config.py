@@ -84,11 +84,28 @@ class RunConfig(Settings):
 
 def compose(*layers: Mapping[str, Any]) -> RunConfig:
     """Merges the preset and the layers; later layers win. Older names of settings are accepted."""
+    return validate(_composed(*layers))
+
+
+def _composed(*layers: Mapping[str, Any]) -> Tree:
     given: Tree = {}
     for layer in layers:
         given = merged(given, current_names(layer))
-    name = str(given.get("preset", "small"))
-    return validate(merged(load_preset(name, given), given))
+    return merged(load_preset(str(given.get("preset", "small")), given), given)
+
+
+def draft(*layers: Mapping[str, Any]) -> RunConfig:
+    """Composes all settings but those of the method, whose class is defined beside its losses: torch is not imported.
+
+    So a misspelt setting is refused at once.
+    """
+    tree = _composed(*layers)
+    section = tree.get("method", {})
+    if isinstance(section, Mapping):
+        name = str(section.get("name", MethodSettings().name))
+        METHODS.require(name)
+        tree = {**tree, "method": MethodSettings(name=name)}
+    return validate(tree)
 
 
 def single_threaded(config: RunConfig) -> RunConfig:
@@ -141,7 +158,8 @@ def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
     where = [str(part) for part in first["loc"]]
     field = ".".join(where)
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(field, sorted(known_keys(tree)), n=1)
+        known = known_keys(tree) if where[0] == "method" else _keys(MethodSettings)
+        close = difflib.get_close_matches(field, sorted(known), n=1)
         return f"{field}: no such setting" + (f"; did you mean '{close[0]}'?" if close else "")
     if len(where) > 2 and not where[-1].isdigit():  # pydantic appends the branch of a union
         field = ".".join(where[:-1])
@@ -154,8 +172,12 @@ def _explain(error: ValidationError, tree: Mapping[str, Any]) -> str:
 def known_keys(tree: Mapping[str, Any]) -> set[str]:
     """Returns the dotted names of all settings, including those of the method."""
     name = value_at(tree, "method.name", MethodSettings().name)
+    return _keys(METHODS[name].settings if name in METHODS else MethodSettings)
+
+
+def _keys(method: type[MethodSettings]) -> set[str]:
     sections = {key: field.annotation for key, field in RunConfig.model_fields.items()}
-    sections["method"] = METHODS[name].settings if name in METHODS else MethodSettings
+    sections["method"] = method
     keys = {key for key in sections if key not in ("method",)}
     for key, section in sections.items():
         if isinstance(section, type) and issubclass(section, BaseModel):

@@ -2,15 +2,18 @@
 
 import logging
 import os
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from threadpoolctl import threadpool_limits
 
 from remem.errors import InputError
 from remem.methods.settings import TrainSettings
 from remem.threads import usable_cores
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 MOST_THREADS = 16  # default limit per run: a batch is too little work for more
 FABRIC_PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -42,8 +45,10 @@ def limit_threads(threads: int) -> None:
     threadpool_limits(threads)
 
 
-def open_fabric(train: TrainSettings) -> Fabric:
+def open_fabric(train: TrainSettings) -> "Fabric":
     """Returns a Fabric for device, precision and processes; `launch` has not been called."""
+    from lightning_fabric import Fabric
+
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     precision: Any = FABRIC_PRECISION[train.precision]
     strategy = "auto" if train.strategy == "single" else train.strategy  # Fabric has no name for one process
@@ -52,6 +57,32 @@ def open_fabric(train: TrainSettings) -> Fabric:
     except (ValueError, RuntimeError, TypeError, ImportError) as error:
         wanted = f"device {train.device}, devices {train.devices}, strategy {train.strategy}"
         raise InputError(f"train: {wanted} given; {str(error).splitlines()[0]}") from error
+
+
+class OneDevice:
+    """One process on one device, for inference: computes what Fabric would, without the seconds that it takes to load.
+
+    If the run's device is absent, it is the CPU in fp32.
+    """
+
+    global_rank = 0
+    world_size = 1
+
+    def __init__(self, train: TrainSettings) -> None:
+        kind = "cuda" if train.device == "gpu" else train.device
+        present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        found = present.get(kind, False)
+        self.device = torch.device(kind if found else "cpu")
+        self._mixed = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(train.precision) if found else None
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._mixed is None else torch.autocast(self.device.type, dtype=self._mixed)
+
+    def to_device(self, obj: Any) -> Any:
+        return obj.to(self.device)
+
+    def all_reduce(self, data: Any, *, reduce_op: str) -> Any:
+        return data
 
 
 def has_bf16(device: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from remem.action import Decision
-from remem.codecs.table import LADDER, resolve_ladder
+from remem.codecs.table import CODECS, LADDER, resolve_ladder
 from remem.data.stored_codes import mean_sizes
 from remem.memory.allocator import Allocator
 from remem.memory.budget import PhaseFacts
@@ -123,6 +123,17 @@ def stored_as(prepared: Prepared) -> list[StoredAs]:
     names = dict.fromkeys((*prepared.ladder, *resolve_ladder((LADDER,), bank.stored_shape, files=False)))
     sizes = mean_sizes(bank, prepared.scenario.phases, list(names))
     return [StoredAs(name, own[-1], limit // own[-1]) for name, own in zip(names, sizes, strict=True)]
+
+
+def stored_at(prepared: Prepared, sides: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Samples that a budget in bytes would hold if images had other sides, by codec; without codes of unknown size."""
+    limit, channels = prepared.budget.bytes or 0, prepared.scenario.bank.stored_shape[-1]
+    found: dict[int, dict[str, int]] = {}
+    for side in sides:
+        shape = (side, side, channels)
+        sizes = {name: CODECS[name].size(shape) for name in resolve_ladder((LADDER,), shape, files=False)}
+        found[side] = {name: limit // size for name, size in sizes.items() if size is not None}
+    return found
 
 
 def plan_entry(planned: PlannedPhase) -> Json:

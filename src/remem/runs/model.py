@@ -1,37 +1,32 @@
 """The model of a finished run: saving, loading without the data, and prediction."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import ArrayLike
-from scipy.special import softmax  # type: ignore[import-untyped]
 from torch import Tensor
 
 from remem.data.arrays import as_rows, is_square
-from remem.data.augment import plan_for
+from remem.data.augment import AugmentPlan, plan_for
 from remem.data.preprocessing import Preprocessing
-from remem.data.source import ArraySource
 from remem.errors import DamagedFileError, InputError
+from remem.evaluation.calibration import PLAIN_SCALE, similarities, softmax
 from remem.evaluation.metrics import FloatArray, nearest_mean
-from remem.events import ignore
-from remem.methods.describe import CHUNK, Described
-from remem.methods.learner import Learner, LearnerSpec
-from remem.methods.loop import TrainContext
+from remem.methods.describe import CHUNK, Described, describe
+from remem.methods.learner import channels_last, restored
 from remem.methods.method import Readout
-from remem.methods.settings import TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.network import Network, build_network
 from remem.runs.config import RunConfig, validate
-from remem.runs.devices import limit_threads, open_fabric
+from remem.runs.devices import OneDevice, limit_threads
 from remem.runs.migrations import migrate_model
+from remem.runs.predict_inputs import OwnSamples, open_own
 from remem.runs.results import load_result
-from remem.seeding import Streams
-from remem.selection.ranking import SELECTIONS
 from remem.storage.jsonfile import differences
 from remem.storage.pointer import POINTER, current_version
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
@@ -39,6 +34,7 @@ from remem.types import IntArray, Json, Reader, Samples, Values
 
 FILE = "model.safetensors"
 MEANS = "class_means"  # stored with the network's tensors
+SCALE = "nme_scale"  # among the facts; older files have none
 Head = Literal["own", "cnn", "nme"]
 
 
@@ -62,6 +58,27 @@ class Prediction:
         return np.argsort(ranked, axis=1, kind="stable")[:, :count]
 
 
+class Describer(Protocol):
+    """A network that describes samples: a learner, or what is left of one in a model file."""
+
+    @property
+    def network(self) -> Network: ...
+
+    def describe(self, reader: Reader, samples: Samples) -> Described: ...
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A network with its evaluation transform, on one device."""
+
+    network: Network
+    plan: AugmentPlan
+    device: OneDevice
+
+    def describe(self, reader: Reader, samples: Samples) -> Described:
+        return describe(self.network, reader, samples, plan=self.plan, fabric=self.device)
+
+
 @dataclass(frozen=True)
 class Model:
     """A trained network for inference, the class means of its exemplars, and the facts of its run."""
@@ -72,17 +89,21 @@ class Model:
     class_order: tuple[int, ...]  # the data set's label at each position
     shape: tuple[int, ...]  # of one sample: (h, w, c) or (d,)
     class_means: FloatArray | None  # (C, d); None if the method keeps no exemplars
-    _learner: Learner
+    _learner: Describer
+    scale: float = PLAIN_SCALE  # of the similarities to class means, before the softmax
 
     @property
     def network(self) -> Network:
         return self._learner.network
 
-    def predict(self, values: ArrayLike, *, head: Head = "own") -> Prediction:
-        """Predicts labels and probabilities of images (n, h, w[, c]) in uint8 or uint16, or of vectors (n, d)."""
-        rows = self.fitted(values, "values")
-        source = ArraySource(rows, np.zeros(len(rows), np.int64))
-        blocks = list(self.blocks(source, len(rows), head))
+    def predict(self, samples: OwnSamples, *, head: Head = "own") -> Prediction:
+        """Predicts labels and probabilities of one sample or many.
+
+        Takes a path (an image, a folder of images, an .npz file), a PIL image, an array of images (n, h, w[, c]) in
+        uint8 or uint16 or of vectors (n, d), one image or vector without n, or a list of any of these.
+        """
+        inputs = open_own(samples, self)
+        blocks = list(self.blocks(inputs.reader, len(inputs.names), head))
         classes, chances = ([getattr(b, part) for b in blocks] for part in ("classes", "probabilities"))
         return Prediction(np.concatenate(classes), np.concatenate(chances), self.class_names)
 
@@ -116,14 +137,11 @@ class Model:
     def _read_out(self, described: Described, readout: Readout) -> Prediction:
         if readout == "cnn":
             classes = described.logits.argmax(axis=1)
-            return Prediction(classes, softmax(described.logits.astype(np.float64), axis=1), self.class_names)
+            return Prediction(classes, softmax(described.logits), self.class_names)
         assert self.class_means is not None
-        features = described.features.astype(np.float64)
-        norms = np.linalg.norm(features, axis=1, keepdims=True)
-        # For unit vectors, -|u - m|^2 = 2 u m - 2. The constant cancels in the softmax.
-        products = features @ self.class_means.T / np.where(norms > 0, norms, 1.0)
         classes = nearest_mean(described.features, self.class_means)
-        return Prediction(classes, softmax(2 * products, axis=1), self.class_names)
+        chances = softmax(self.scale * similarities(described.features, self.class_means))
+        return Prediction(classes, chances, self.class_names)
 
 
 def save_model(path: Path, facts: Json, network: Mapping[str, Tensor], means: FloatArray | None) -> None:
@@ -149,7 +167,8 @@ def load_model(folder: str | Path) -> Model:
         names, order = tuple(map(str, facts["class_names"])), tuple(map(int, facts["class_order"]))
         shape = tuple(map(int, facts["shape"]))
         learner = _rebuild(config, shape, tensors)
-        model = Model(config, facts["head"], names, order, shape, None if means is None else means.numpy(), learner)
+        own_means, scale = None if means is None else means.numpy(), float(facts.get(SCALE, PLAIN_SCALE))
+        model = Model(config, facts["head"], names, order, shape, own_means, learner, scale)
         _require_agreement(model)
         _require_own(path, facts)
     except (InputError, RuntimeError, LookupError, TypeError, ValueError) as error:
@@ -188,32 +207,16 @@ def _require_own(path: Path, facts: Json) -> None:
             )
 
 
-def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Learner:
-    """Returns a learner with the run's network and evaluation transform, for inference only."""
+def _rebuild(config: RunConfig, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Inference:
+    """Returns the run's network and evaluation transform."""
     method, augment = METHODS[config.method.name].build(config.method), config.augment
     preprocessing = Preprocessing(mean=None, std=None, augment=augment.kind, flip=False)  # all of it is in the settings
-    spec = LearnerSpec(
-        build=lambda seed: build_network(config.net, shape, method.head, seed),
-        measures=False,  # mean and deviation are tensors of the network
-        method=method,
-        finetune=config.finetune,
-        rank=SELECTIONS[config.memory.selection].rank,
-    )
     limit_threads(config.train.threads)
-    context = TrainContext(
-        config.train, plan_for(preprocessing, shape, augment), _open_fabric(config.train), Streams(config.seed), ignore
-    )
-    learner = Learner(spec, context)
-    learner.load(tensors)
-    return learner
-
-
-def _open_fabric(train: TrainSettings) -> Fabric:
-    single = train.model_copy(update={"devices": 1, "strategy": "single"})
-    try:
-        return open_fabric(single)
-    except InputError:
-        return open_fabric(single.model_copy(update={"device": "cpu", "precision": "fp32"}))
+    device = OneDevice(config.train)
+    # Mean and deviation of the inputs are tensors of the network.
+    network = restored(build_network(config.net, shape, method.head, seed=0), method, tensors)
+    device.to_device(channels_last(network))
+    return Inference(network, plan_for(preprocessing, shape, augment), device)
 
 
 def _require_agreement(model: Model) -> None:
@@ -225,3 +228,5 @@ def _require_agreement(model: Model) -> None:
         raise ValueError(f"no head {model.readout}")
     if model.class_means is not None and model.class_means.shape != (classes, width):
         raise ValueError(f"class means of shape {model.class_means.shape}")
+    if not (math.isfinite(model.scale) and model.scale > 0):
+        raise ValueError(f"a scale of {model.scale}")

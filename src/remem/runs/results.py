@@ -168,6 +168,21 @@ class RunResult(RunFacts):
         policy = "-" if later and all(phase.action is None for phase in later) else self.policy_name
         return f"{self.method_name} / {policy}" + (" (oracle)" if self.oracle else "")
 
+    def __str__(self) -> str:
+        """What came out, in two lines; `to_json` has everything."""
+        later, data = len(self.phases) - 1, self.config.get("data", {}).get("name", "its data")
+        many = "1 phase" if later == 1 else f"{later} phases"
+        numbers = {"average": self.average_accuracy, "last": self.last_accuracy}
+        shown = ", ".join(f"{name} {100 * share:.2f} %" for name, share in numbers.items())
+        so_far = "" if self.complete else " (not complete, so far)"
+        return (
+            f"{self.label} on {data}: {self.phases[-1].classes_seen} classes, {many} after the first{so_far}\n"
+            f"accuracy: {shown}; forgetting {100 * self.forgetting:.2f} points"
+        )
+
+    def __repr__(self) -> str:
+        return f"<RunResult {' | '.join(str(self).splitlines())}>"
+
     def to_json(self) -> Json:
         """Returns the fields in documented order: the facts of the run, its numbers, its phases."""
         tree = self.model_dump(mode="json")

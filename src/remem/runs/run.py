@@ -14,6 +14,8 @@ from remem import interrupts
 from remem.action import Action
 from remem.episode import Episode
 from remem.errors import DamagedFileError, InputError
+from remem.evaluation.calibration import fit_scale
+from remem.evaluation.metrics import FloatArray
 from remem.events import Emit, Notice, fan_out, ignore
 from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig, validate
@@ -33,6 +35,7 @@ from remem.storage.workdir import WorkDir, WorkKind
 from remem.types import PhaseResult
 
 RUN = WorkKind("run", "config.json", {1: migrate_run})
+NAMED = 8  # new classes that an error lists
 Say = Callable[[str], None]
 
 
@@ -108,7 +111,7 @@ def run_or_resume(
     config = moved_policy(config, prepared.config)
     now = prepared.config.model_dump(mode="json")
     folder.require_same_settings(config.model_dump(mode="json"), now)
-    folder.require_same_data({"data": fingerprint}, {"data": prepared.scenario.fingerprint})
+    _require_same_data(prepared, out, fingerprint)
     fabric = open_fabric(prepared.config.train)
     say: Say = (lambda text: emit(Notice(text))) if fabric.is_global_zero else (lambda text: None)
     if (result := finished_result(out, config, fingerprint, say)) is not None:
@@ -125,6 +128,22 @@ def run_or_resume(
             checkpoint = None if phase0 is None else phase0.find(prepared)
         inside = load_inside(out, prepared, _phases_in(checkpoint), say)
         return FolderRun(prepared, out, checkpoint, phase0, inside).launch(fabric, emit)
+
+
+def _require_same_data(prepared: Prepared, out: Path, fingerprint: str) -> None:
+    """Raises if the data have changed. New classes are for `remem update`, which needs no run to begin again."""
+    try:
+        WorkDir(out, RUN).require_same_data({"data": fingerprint}, {"data": prepared.scenario.fingerprint})
+    except InputError as error:
+        known = load_result(out).class_names if (out / RESULT).is_file() else ()
+        new = [name for name in prepared.scenario.class_names if name not in known] if known else []
+        if not new:
+            raise
+        shown = ", ".join(new[:NAMED]) + (f" and {len(new) - NAMED} more" if len(new) > NAMED else "")
+        raise InputError(
+            f"{out}: the data have new classes since this run began ({shown}), and a run cannot take them in; put them "
+            "elsewhere to go on, or let a model learn them as they come: `remem update MODEL DATA`"
+        ) from error
 
 
 def _phases_in(checkpoint: Snapshot | None) -> int:
@@ -223,8 +242,9 @@ class FolderRun:
             if fabric.world_size == 1 and episode.next_phase < len(self.prepared.scenario.phases):
                 interrupts.stop_if_requested()  # several processes stop together, between two steps
         means = episode.class_means()  # all processes must call it
+        scale = None if means is None else nme_scale(episode, means)
         if writer is not None:
-            writer.finish(episode, means, records)
+            writer.finish(episode, records, means, scale)
         return RunResult.of(
             public_facts(self.prepared, episode),
             records,
@@ -232,3 +252,9 @@ class FolderRun:
             bytes_peak=episode.bytes_peak,
             complete=True,
         )
+
+
+def nme_scale(episode: Episode, means: FloatArray) -> float:
+    """The scale of the nearest-mean readout, fitted on all held samples; every process must call it."""
+    described, labels = episode.describe_held()
+    return fit_scale(described.features, labels, means, described.mirrored)

@@ -13,7 +13,7 @@ from remem.evaluation.metrics import FloatArray
 from remem.methods.events import EpochEnded
 from remem.policies.policy import Policy
 from remem.runs.events import PhaseEvaluated
-from remem.runs.model import save_model
+from remem.runs.model import SCALE, save_model
 from remem.runs.phase0_cache import Phase0Cache
 from remem.runs.prepared import Prepared
 from remem.runs.results import PhaseRecord, RunFacts, RunResult, save_predictions, save_result
@@ -61,10 +61,14 @@ class RunWriter:
             self._phase0.put(self._prepared, checkpoint, (self._out / LOG).read_text(encoding="utf-8"))
         self._save_result(episode, records, complete=False)
 
-    def finish(self, episode: Episode, means: FloatArray | None, records: list[PhaseRecord]) -> None:
+    def finish(
+        self, episode: Episode, records: list[PhaseRecord], means: FloatArray | None, scale: float | None
+    ) -> None:
         """Saves the model, the predictions and the complete result at the end of the run."""
         scenario = self._prepared.scenario
         facts = {**public_facts(self._prepared, episode).model_dump(mode="json"), "shape": list(scenario.bank.shape)}
+        if scale is not None:
+            facts[SCALE] = scale
         save_model(self._out / "model.safetensors", facts, episode.learner.state(), means)
         predictions: dict[str, IntArray] = {
             name.removeprefix(HISTORY): value.numpy().astype(np.int64) for name, value in self._history.items()

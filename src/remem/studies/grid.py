@@ -11,10 +11,12 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from remem.errors import InputError
-from remem.policies.table import policy_folder
+from remem.methods.table import METHODS
+from remem.policies.table import policy_folder, require_policy
 from remem.rl.config import LearnConfig, read_learn_settings
 from remem.rl.settings import LearnSettings
-from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
+from remem.runs.config import RunConfig, compose, draft, read_section, single_threaded, with_absolute_paths
+from remem.runs.names import check_names
 from remem.runs.presets import read_toml, shipped_configs
 from remem.runs.renamed import RENAMED, current_names
 from remem.runs.trees import Tree, merged, nested
@@ -132,6 +134,22 @@ def read_study_file(path: Path) -> Tree:
     if "study" not in tree:
         raise InputError(f"{path}: no section [study]; expected one with seeds, policies and the like")
     return tree
+
+
+def check_study_names(*layers: Mapping[str, Any]) -> None:
+    """Refuses misspelt names and absent data before torch is imported; `plan_study` checks everything else."""
+    given: Tree = {}
+    for layer in layers:
+        given = merged(given, current_names(layer))
+    if not isinstance(given.get("study", {}), Mapping):
+        return
+    settings = read_section(StudySettings, "study", given.get("study", {}))
+    check_names(draft({key: given[key] for key in given if key not in ("study", "learn", POLICY)}), policy=False)
+    for method in settings.methods or ():
+        METHODS.require(method)
+    for policy in settings.policies or ((str(given[POLICY]),) if POLICY in given else ()):
+        if policy not in LEARNED:
+            require_policy(policy)
 
 
 def plan_study(*layers: Mapping[str, Any]) -> Study:

@@ -50,6 +50,7 @@ class RunCheck:
     phase0: str  # equal for runs that can share a phase 0
     cached: bool  # whether that phase 0 is already trained
     fingerprint: str
+    notes: tuple[str, ...]  # on the data and the policy, for the user
 
 
 def study_in_folder(study: Study, out: Path, pool: WorkerPool, emit: Emit) -> dict[str, RunResult]:
@@ -67,6 +68,8 @@ def study_in_folder(study: Study, out: Path, pool: WorkerPool, emit: Emit) -> di
     with folder.claim():
         _begin_or_check(study, folder, emit, {name: check.fingerprint for name, check in checks.items()})
         jobs = make_jobs(left, checks, out)
+        for note in dict.fromkeys(note for check in checks.values() for note in check.notes):
+            emit(Notice(note))
         emit(_started(study, checks, jobs, tuple(to_learn)))
         for name, learning in to_learn.items():
             _learn(name, learning, out, pool, emit)
@@ -117,7 +120,8 @@ def _check(config: RunConfig, scenarios: dict[str, Scenario], cache: Phase0Cache
         scenarios[key] = build_scenario(load_dataset(config.data), config.scenario, config.data)
     prepared = prepare(config, scenario=scenarios[key])
     started, key = RunStarted.of(prepared, done), phase0_key(prepared)
-    return RunCheck(started, key, cache.has(prepared), prepared.scenario.fingerprint)
+    notes = (*prepared.scenario.notes, *prepared.notes)
+    return RunCheck(started, key, cache.has(prepared), prepared.scenario.fingerprint, notes)
 
 
 def check_learnings(learnings: Mapping[str, LearnConfig]) -> None:

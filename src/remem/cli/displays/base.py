@@ -14,14 +14,16 @@ SILENT_SECONDS = 60.0  # pipes get a line about unfinished work after this time 
 
 
 def with_notices(emit: Emit) -> Emit:
-    """Prints notices on standard error, also those of jobs, and passes all other events on."""
+    """Prints notices on standard error, also those of jobs, each text once, and passes all other events on."""
+    said = set[str]()
 
     def show(event: Event) -> None:
         inner = getattr(event, "progress", event)
-        if isinstance(inner, Notice):
-            typer.echo(f"note: {inner.text}", err=True)
-        else:
+        if not isinstance(inner, Notice):
             emit(event)
+        elif inner.text not in said:
+            said.add(inner.text)
+            typer.echo(f"note: {inner.text}", err=True)
 
     return show
 
