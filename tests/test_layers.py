@@ -99,7 +99,7 @@ LONGEST_FUNCTION = 60
 LONGEST_MODULE = 400
 MOST_PARAMETERS = 7
 ESTIMATORS = ("classifier.py",)  # scikit-learn takes an estimator's parameters from the signature of its constructor
-LONGEST_CHAIN = 12  # modules, from one that nothing imports down to one that imports nothing
+LONGEST_CHAIN = 13  # modules, from one that nothing imports down to one that imports nothing
 
 
 def package_of(path: Path) -> str:

@@ -43,7 +43,9 @@ def test_a_forgotten_class_leaves_no_byte_and_is_never_predicted(method: str, co
     after = load_stream(tmp_path).model().predict(X[y < 8])
     assert after.probabilities.shape[1] == 7
     kept = np.delete(before, 6, axis=1)
-    np.testing.assert_allclose(after.probabilities, kept / kept.sum(axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(after.classes, kept.argmax(axis=1))
+    if method != "icarl":  # whose probabilities are calibrated anew, on what is left
+        np.testing.assert_allclose(after.probabilities, kept / kept.sum(axis=1, keepdims=True), rtol=1e-5)
     stream.update(*digits(6))  # as a new class
     assert len(stream.classes) == 8
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from remem.action import Action, State
-from remem.data.arrays import as_values
+from remem.data.arrays import as_rows, as_values
 from remem.errors import InputError
 from remem.estimator.account import Label, MemoryRow, MemoryTable
 from remem.estimator.arrivals import sample_ids
@@ -215,7 +215,7 @@ class Stream:
     def _samples(self, values: ArrayLike) -> Values:
         if self._prepared is None:
             return as_values(values, "X", self._config.data.image_size)
-        return self.model().fitted(values, "X")
+        return as_rows(values, "X", self.shape)
 
     def _train(self, values: Values, names: list[Label], keys: list[str], new: tuple[Label, ...]) -> None:
         episode, update = self.episode, self.updates + 1
