@@ -177,7 +177,9 @@ def test_image_arrays_are_resized(tmp_path: Path) -> None:
         (["b", "a", "b"], ["A", "B"], ["B", "A", "B"]),
     ],
 )
-def test_class_names_of_arrays(labels: list[int] | list[str], names: list[str], expected: list[str], tmp_path: Path) -> None:
+def test_class_names_of_arrays(
+    labels: list[int] | list[str], names: list[str], expected: list[str], tmp_path: Path
+) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(3), y=labels, class_names=names)
     assert list(read_arrivals(str(tmp_path / "a.npz"), SETTINGS).labels) == expected
 
