@@ -27,11 +27,12 @@ check: $(READY)
 	$(BIN)/mypy
 
 KILLS ?= 1000
+UPDATES ?= 200
 DAMAGE ?= 5000
 INPUTS ?= 100000
 STEPS ?= 1000000
 torture: $(READY) # kills, damaged files, mutated inputs, random allocations: hours; fewer with KILLS=30 DAMAGE=500 ...
-	$(BIN)/python -m torture --seed $(SEED) --kills $(KILLS) --damage $(DAMAGE) --inputs $(INPUTS) --steps $(STEPS)
+	$(BIN)/python -m torture --seed $(SEED) --kills $(KILLS) --updates $(UPDATES) --damage $(DAMAGE) --inputs $(INPUTS) --steps $(STEPS)
 
 sbom: $(READY) # software bill of materials of the environment: build/sbom.cdx.json
 	$(BIN)/python sbom.py

@@ -6,6 +6,7 @@ with the reason (LEFT_OUT). Output that follows a command is not compared: tests
 
 import re
 import shlex
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,10 +25,12 @@ ELSEWHERE = {"docs/guides/add-a-method.md"}  # tests/test_add_a_method.py runs i
 QUICK = ("train.epochs=1", "finetune.epochs=0")
 SHORT: dict[str, tuple[str, ...]] = {  # settings added to a command
     "run": QUICK,
+    "update": QUICK,
     "study": (*QUICK, "study.seeds=[0]"),
     "learn-policy": (*QUICK, "learn.epochs=1", "learn.tasks=1", "learn.pool=1", "learn.runs=2"),
 }
 GLYPHS = ("scenario.classes=12", "scenario.phases=2")  # data sets of many classes
+OBJECTS = ("apple", "bicycle", "castle", "orchid", "rocket", "tank")
 PROGRAMS = ("remem", "make", "pip", "python", "tensorboard")
 LEFT_OUT = {  # beginnings of lines that are not run
     "make ": "tests of the demo and this very run",
@@ -39,6 +42,7 @@ LEFT_OUT = {  # beginnings of lines that are not run
     "remem run --dataset cifar100": "needs the data; tests/runs/test_real_runs.py",
     "remem learn-policy demo": "the shipped policies; results/remake.py",
     "remem resume": "tests/cli/test_cli_interrupt.py",
+    "remem export": "needs the extra onnx",
 }
 REPLACED = {  # in Python: the same settings, and fewer steps of an agent
     r"n_steps=48, batch_size=48": "n_steps=6, batch_size=6",
@@ -91,6 +95,10 @@ def prepare_files() -> None:
         for number in range(12):
             picture = np.clip(30 * label + stream.integers(0, 30, (16, 16, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(picture).save(folder / f"{number}.png")
+    for day, labels in (("monday", (0, 1, 2)), ("tuesday", (2, 3, 4)), ("wednesday", (5,)), ("check", range(5))):
+        for label in labels:
+            shutil.copytree(Path("PATH/train", f"class {label}"), Path("photos", day, OBJECTS[label]))
+    shutil.copy("PATH/val/class 3/0.png", "photo.jpg")
     np.savez("new.npz", x=stream.integers(0, 16, (3, 8, 8, 1)).astype(np.uint8))
     labels = np.repeat(np.arange(8), 10)
     vectors = 3 * np.eye(8)[labels] + stream.standard_normal((80, 8))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import remem
+from remem.estimator.events import ModelUpdated
 from remem.events import Event, Notice, fan_out, ignore
 from remem.methods.events import EpochEnded
 from remem.rl.events import LearningStarted, NodesTrained, PolicyUpdated, TaskSummary
@@ -40,6 +41,7 @@ EVENTS: list[Event] = [
     JobEnded("phase 0 of static_seed-0"),
     LearningProgress("seed-0/rmm-learned", NodesTrained(0, 0.5, None, 7)),
     JobProgress("static_seed-0", RUN),
+    ModelUpdated(2, 2, 36, 2, 1, 40, 1280, "40", None, 0.75, 1.5),
     Notice("a checkpoint is damaged; going on from the one before it"),
 ]
 

@@ -53,7 +53,7 @@ HOMES = {  # the only places, packages or files, that may import these
     "safetensors": {"storage", "policies"},
 }
 LAYERS = {  # inside a package a module imports only modules of the lines before its own
-    "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations"),
+    "storage": ("atomic limits", "event_log jsonfile tensorfile", "workdir generations pointer"),
     "parallel": ("jobs", "backend", "worker processes", "ray", "pool"),
     "codecs": ("codec table", "packing raw webp", "ycc", "reduced"),
     "memory": ("budget store", "allocation", "allocator"),
@@ -86,10 +86,10 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "learn jobs env cost",
     ),
     "estimator": (
-        "account arrivals episode versions",
+        "account arrivals episode versions events",
         "build",
-        "stream",
-        "saved warm_start",
+        "stream guard",
+        "saved settings warm_start",
         "deletion",
         "classifier",
     ),

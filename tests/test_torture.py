@@ -1,5 +1,7 @@
 """torture: a small slice of `make torture`, and proof that it finds what it looks for."""
 
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -7,6 +9,8 @@ import pytest
 
 from remem.storage import jsonfile
 from torture import allocations, damage, inputs, workloads
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_a_slice_of_damaged_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +39,13 @@ def test_what_is_compared_after_kills(tmp_path: Path) -> None:
     (tmp_path / "rewards.jsonl").write_text("x")
     (tmp_path / "log.jsonl").write_text("not compared")
     assert workloads.contents(tmp_path) == {"result.json": {"a": {"b": 1}}, "rewards.jsonl": b"x"}
+
+
+def test_updates_killed_at_thirty_moments() -> None:
+    """In a process of its own, which forks before torch has threads."""
+    none = [word for part in ("kills", "damage", "inputs", "steps") for word in (f"--{part}", "0")]
+    command = [sys.executable, "-m", "torture", "--updates", "30", *none]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "; 0 failures, " in ended.stdout
+    assert "'old': " in ended.stdout

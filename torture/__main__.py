@@ -9,12 +9,13 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from torture import allocations, damage, inputs, kills
+from torture import allocations, damage, inputs, kills, updates
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="torture", description="Tries to break what reliability.md promises.")
     parser.add_argument("--kills", type=int, default=1000, metavar="N", help="of runs, learnings and studies")
+    parser.add_argument("--updates", type=int, default=200, metavar="N", help="kills of updates of a model")
     parser.add_argument("--damage", type=int, default=5000, metavar="N", help="damaged state files")
     parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="mutated inputs")
     parser.add_argument("--steps", type=int, default=1_000_000, metavar="N", help="random allocation steps")
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures = 0
     parts: dict[str, tuple[int, Callable[[int, Path], Any]]] = {
         "kills": (options.kills, lambda count, folder: kills.torture(count, Random(options.seed), folder)),
+        "updates": (options.updates, lambda count, folder: updates.torture(count, Random(options.seed), folder)),
         "damage": (options.damage, lambda count, folder: damage.torture(count, Random(options.seed), folder)),
         "inputs": (options.inputs, lambda count, folder: inputs.torture(count, Random(options.seed), folder)),
         "steps": (options.steps, lambda count, _: allocations.torture(count, Random(options.seed))),

@@ -15,7 +15,7 @@ from typing import Any
 from remem.cli.main import main
 from torture.workloads import commands, contents
 
-EVENTS = ("open", "os.rename", "os.remove", "os.link", "os.mkdir", "os.truncate")
+EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.truncate")
 
 
 @dataclass
@@ -25,8 +25,11 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
 
-def attempt(words: list[str], out: Path, kill_at: int | None, log: Path) -> int:
-    """Runs a command in a fork that kills itself at its so-manieth file event below `out`; the exit status."""
+def attempt(words: list[str], out: Path, kill_at: int | None, log: Path, seconds: float | None = None) -> int:
+    """Runs a command in a fork that is killed at its so-manieth file event below `out`, or after so many seconds.
+
+    Returns the exit status.
+    """
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -37,12 +40,15 @@ def attempt(words: list[str], out: Path, kill_at: int | None, log: Path) -> int:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
-        if event in EVENTS and str(arguments[0]).startswith(str(out)):
+        if event in EVENTS and is_below(arguments, out):
             seen += 1
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
+    if seconds is not None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a process as SIGKILL does: no code of its own runs
+        signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         main([*words, "--quiet"])
     except SystemExit as end:
@@ -53,6 +59,12 @@ def attempt(words: list[str], out: Path, kill_at: int | None, log: Path) -> int:
         traceback.print_exc()
         os._exit(70)
     os._exit(0)
+
+
+def is_below(arguments: tuple[Any, ...], out: Path) -> bool:
+    """Whether an event is about a file below `out`. A tree is removed by names inside of open folders."""
+    path = str(arguments[0])
+    return path.startswith(str(out)) or (isinstance(arguments[-1], int) and arguments[-1] >= 0 and "/" not in path)
 
 
 def torture(kills: int, rng: Random, folder: Path) -> Tally:

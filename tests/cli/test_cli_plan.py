@@ -8,7 +8,8 @@ import pytest
 
 from cli.conftest import TINY, Command
 from factories import pictures, write_folder
-from remem.cli.plan import old_quotas, size
+from remem.cli.console import size
+from remem.cli.plan import old_quotas
 from remem.runs.cost import Machine
 from remem.runs.dry_run import OldQuotas, PlannedPhase
 from remem.runs.estimate import Trial

@@ -177,7 +177,9 @@ def test_image_arrays_are_resized(tmp_path: Path) -> None:
         (["b", "a", "b"], ["A", "B"], ["B", "A", "B"]),
     ],
 )
-def test_class_names_of_arrays(labels: list[object], names: list[str], expected: list[str], tmp_path: Path) -> None:
+def test_class_names_of_arrays(
+    labels: list[int] | list[str], names: list[str], expected: list[str], tmp_path: Path
+) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(3), y=labels, class_names=names)
     assert list(read_arrivals(str(tmp_path / "a.npz"), SETTINGS).labels) == expected
 
@@ -193,7 +195,7 @@ def test_mistakes_in_arrays_are_one_line(tmp_path: Path) -> None:
         ({"x": np.eye(3), "y": [1, 2, 9], "class_names": ["a", "b"]}, "2 class_names; expected 3"),
         ({"x": np.full((3, 2), np.nan), "y": [1, 2, 3]}, "row 0 holds NaN"),
     ):
-        np.savez(path, **arrays)  # type: ignore[arg-type]
+        np.savez(path, **arrays)
         with pytest.raises(InputError, match=message):
             read_arrivals(str(path), SETTINGS)
 

@@ -44,7 +44,7 @@ def test_versions_are_committed_kept_and_counted(tmp_path: Path) -> None:
     assert not folder.exists
     assert folder.versions() == ()
     assert [folder.commit(writing(f"text {number}"), keep=2) for number in (1, 2, 3)] == [1, 2, 3]
-    assert folder.exists
+    assert ModelFolder(folder.path).exists
     assert (folder.versions(), on_disk(folder)) == ((2, 3), ["0002", "0003"])
     assert folder.current == tmp_path / "new" / "model" / "versions" / "0003"
     assert content(folder) == "text 3"

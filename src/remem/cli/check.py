@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from remem.errors import InputError
+from remem.estimator.deletion import read_receipts
+from remem.estimator.saved import load_stream
 from remem.policies.files import FACTS, load_policy
 from remem.rl.learn import LEARNING, identity, read_learning, require_own_checkpoint, require_own_policy
 from remem.rl.reward_log import RewardLog
@@ -19,6 +21,7 @@ from remem.runs.writer import CHECKPOINT, RESULT
 from remem.storage.atomic import PART
 from remem.storage.generations import previous
 from remem.storage.jsonfile import read_json
+from remem.storage.pointer import POINTER, VERSIONS, read_pointer, version_folder
 from remem.storage.tensorfile import load_snapshot
 from remem.studies.run import POLICIES, RUNS, STUDY, finished, read_study
 
@@ -27,7 +30,7 @@ PREDICTIONS, SUMMARY = "predictions.npz", "summary.json"
 
 def check(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A run, a learning, a study or a policy.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="A run, a learning, a study, a policy or a model.", show_default=False)
     ],
 ) -> None:
     """Verify every file of a folder and say what to do.
@@ -50,10 +53,11 @@ def check_folder(folder: Path) -> tuple[str, list[str]]:
         ("learning", LEARNING.settings_file, check_learning),
         ("run", RUN.settings_file, check_run),
         ("policy", FACTS, check_policy),
+        ("model", POINTER, check_model),
     ):
         if (folder / settings).exists():
             return kind, list(dict.fromkeys([*check(folder), *_leftovers(folder)]))
-    files = ", ".join((STUDY.settings_file, LEARNING.settings_file, RUN.settings_file, FACTS))
+    files = ", ".join((STUDY.settings_file, LEARNING.settings_file, RUN.settings_file, FACTS, POINTER))
     raise InputError(f"{folder}: nothing of remem's; expected a folder with one of {files}")
 
 
@@ -120,6 +124,25 @@ def check_study(folder: Path) -> Iterator[str]:
 
 def check_policy(folder: Path) -> Iterator[str]:
     yield from _problems(lambda: load_policy(folder), "put a copy back, or learn it again")
+
+
+def check_model(folder: Path) -> Iterator[str]:
+    try:
+        kept = read_pointer(folder)
+    except InputError as error:
+        yield f"{error}; put a copy back"
+        return
+    for place, number in enumerate(kept):
+        way = f"put a copy back, or let the next update drop it with --keep {len(kept) - place}"
+        if number == kept[-1]:
+            way = f"put a copy back, or `remem rollback {folder}`" if len(kept) > 1 else "put a copy back"
+        version = version_folder(folder, number)
+        yield from _problems(lambda version=version: load_stream(version), way)  # type: ignore[misc]
+    yield from _problems(lambda: read_receipts(folder), "put a copy back")
+    names = {version_folder(folder, number).name for number in kept}
+    for entry in sorted((folder / VERSIONS).glob("[0-9]*")):
+        if entry.name not in names:
+            yield f"{entry}: left by a kill, and harmless; the next change of the model removes it"
 
 
 def _checkpoints(folder: Path) -> Iterator[str]:

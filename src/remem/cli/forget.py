@@ -13,8 +13,6 @@ from remem.cli.options import COMMON, option
 from remem.errors import InputError
 from remem.estimator.versions import ModelFolder
 
-RECEIPTS = "receipts.jsonl"
-
 
 def forget(
     model: ModelPath,
@@ -42,9 +40,9 @@ def forget(
     with interruptible(folder):
         from remem.cli.displays.update import open_update_display, training_ahead
         from remem.estimator.arrivals import file_id
+        from remem.estimator.deletion import RECEIPTS, append_receipt
         from remem.estimator.deletion import forget as delete
         from remem.estimator.saved import load_stream, save_stream
-        from remem.storage.event_log import LineFile
 
         _ = folder.current  # raises if there is no model
         wanted = [file_id(Path(one)) if Path(one).is_file() else one for one in ids or ()]
@@ -54,10 +52,10 @@ def forget(
             with open_update_display(str(model), console, quiet=as_json or not retrain) as display:
                 emit = with_notices(display.subscriber(str(model)))
                 if retrain:
-                    emit(training_ahead(stream, stream.memory().total_samples, afresh=True))
+                    emit(training_ahead(stream, 0, afresh=True))
                 receipt = delete(stream, classes=classes or (), ids=wanted, retrain=retrain, emit=emit)
             version = folder.commit(lambda place: save_stream(place, stream), keep=1)
-            LineFile(model / RECEIPTS).append(json.dumps(receipt.to_json()))
+            append_receipt(model, receipt)
     if as_json:
         print(json.dumps(receipt.to_json(), indent=1))
         return

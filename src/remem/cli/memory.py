@@ -42,7 +42,8 @@ def memory(
     if as_json:
         print(json.dumps(_tree(folder, stream, account), indent=1))
     elif out is None:
-        print("\n".join([_table(account).text(), "", *_totals(folder, stream, account)]))
+        lines = (f"{word:<8} {text}" for word, text in _totals(folder, stream, account).items())
+        print("\n".join([_table(account).text(), "", *lines]))
     if out is not None:
         written(out, _page(folder, stream, account, out).encode(), "memory")
 
@@ -62,13 +63,13 @@ def _since(row: "MemoryRow") -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-def _totals(folder: ModelFolder, stream: "Stream", account: "MemoryTable") -> list[str]:
+def _totals(folder: ModelFolder, stream: "Stream", account: "MemoryTable") -> dict[str, str]:
     network, means = _beside(stream)
-    return [
-        f"held     {held_in_words(account)}; {len(account)} classes, {stream.updates} updates",
-        f"beside   network {size(network)}, class means {size(means)}; they do not count towards the budget",
-        f"versions {', '.join(map(str, folder.versions()))} of {folder.path}; {versions_in_words(folder)}",
-    ]
+    return {
+        "held": f"{held_in_words(account)}; {stream.updates} updates",
+        "beside": f"network {size(network)}, class means {size(means)}; they do not count towards the budget",
+        "version": f"{folder.versions()[-1]} of {folder.path}; {versions_in_words(folder)}",
+    }
 
 
 def _beside(stream: "Stream") -> tuple[int, int]:
@@ -102,10 +103,10 @@ def _page(folder: ModelFolder, stream: "Stream", account: "MemoryTable", out: Pa
     command = ["remem", "memory", str(folder.path), "--out", str(out)]
     page = StorePage(
         title=f"What {folder.path.resolve().name} remembers",
-        lines=_totals(folder, stream, account),
+        lines=[f"{word.capitalize()}: {text}." for word, text in _totals(folder, stream, account).items()],
         table=_table(account),
         classes=[_remembered(stream, row) for row in account.rows] if shows else [],
-        hint=f"Best first. The name of a picture is its id: remem forget {folder.path} --id ID deletes it.",
+        hint=f"Best first. Hover over a picture for its id; remem forget {folder.path} --id ID deletes it.",
         command=shlex.join(command),
     )
     return page.html()

@@ -40,13 +40,19 @@ def _latest(folder: ModelFolder) -> int | None:
         return None
 
 
+def budget_in_words(setting: str) -> str:
+    """`2000000B` -> `2.0 MB`; `2000` -> `2000 samples`."""
+    number = setting.removesuffix("B")
+    return (size(int(number)) if number != setting else f"{number} samples") if number.isdigit() else setting
+
+
 def held_in_words(table: "MemoryTable") -> str:
     """What is held, against the budget."""
+    held = f"{table.total_samples} samples of {len(table)} classes"
     if table.budget_bytes is not None:
-        return f"{table.total_samples} samples, {size(table.total_bytes)} of {size(table.budget_bytes)}"
-    if table.budget.isdigit():
-        return f"{table.total_samples} of {table.budget} samples, {size(table.total_bytes)}"
-    return f"{table.total_samples} samples, {size(table.total_bytes)}; budget {table.budget}"
+        return f"{held}, {size(table.total_bytes)} of {size(table.budget_bytes)}"
+    limit = f"at most {table.budget}" if table.budget.isdigit() else table.budget
+    return f"{held}, {limit}; {size(table.total_bytes)}"
 
 
 def versions_in_words(folder: ModelFolder) -> str:

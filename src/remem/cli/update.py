@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from remem.cli.console import clock, percent, say, size
 from remem.cli.displays.base import with_notices
 from remem.cli.flags import SettingSources, takes_settings
-from remem.cli.models import ModelPath, held_in_words, interruptible, listed, versions_in_words
+from remem.cli.models import ModelPath, budget_in_words, held_in_words, interruptible, listed, versions_in_words
 from remem.cli.options import COMMON, Quiet, Track, option, takes_group
 from remem.codecs.table import RAW
 from remem.errors import InputError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 FLAGS = ("--budget", "--method", "--policy", "--codec", "--backbone", "--preset", "--seed")
 ROUNDING = 1e-9  # points
+LEAST_SIDE = 16  # pixels
 FEW = 20  # samples per class; a budget that holds fewer gets a note
 
 
@@ -110,7 +112,7 @@ def _open(folder: ModelFolder, given: "Tree") -> "tuple[Stream, DataSettings]":
 
     if not folder.exists:
         config = stream_config(given)
-        return Stream.begin(config), config.data
+        return Stream(config), config.data
     stream = load_stream(folder.current)
     return stream, require_same_settings(stream, given, str(folder.path)).data
 
@@ -132,13 +134,12 @@ def _train(
     from remem.tracking.table import track_run
 
     events: list[Event] = []
-    held = stream.memory().total_samples if stream.updates else 0
     with (
         open_update_display(str(model), Console(quiet=quiet), quiet=quiet) as display,
         track_run(track, model) as tracker,
     ):
         emit = fan_out(with_notices(display.subscriber(str(model))), tracker, events.append)
-        emit(training_ahead(stream, len(arrivals) + held))
+        emit(training_ahead(stream, len(arrivals)))
         return stream.update(arrivals.values, arrivals.labels, arrivals.ids, emit), events
 
 
@@ -146,14 +147,15 @@ def _introduction(stream: "Stream", arrivals: "Arrivals") -> list[str]:
     """What has come, and notes on it."""
     config, shape = stream.config, arrivals.values.shape[1:]
     known = set(stream.classes)
-    labels = list(dict.fromkeys(arrivals.labels if isinstance(arrivals.labels, list) else arrivals.labels.tolist()))
+    labels = sorted(set(np.asarray(arrivals.labels).tolist()), key=lambda label: (isinstance(label, str), label))
     new = [str(label) for label in labels if label not in known]
     old = [str(label) for label in labels if label in known]
     kind = f"images of {shape[0]} x {shape[1]}" if len(shape) == 3 else f"vectors of {shape[0]}"
     parts = [f"{len(part)} {word} ({listed(part)})" for part, word in ((new, "new"), (old, "known")) if part]
     lines = [f"arrived  {len(arrivals)} {kind}; classes: {', '.join(parts)}"]
     if not stream.updates:
-        lines.append(f"model    {config.method.name}, policy {config.policy}, budget {stream.budget_setting}")
+        budget = budget_in_words(stream.budget_setting)
+        lines.append(f"model    {config.method.name}, policy {config.policy}, budget {budget}")
     return [*lines, *(f"note     {note}" for note in (*arrivals.notes, *_few(stream, shape, len(labels))))]
 
 
@@ -161,20 +163,22 @@ def _few(stream: "Stream", shape: tuple[int, ...], classes: int) -> list[str]:
     """Large images and a small budget: what would hold more can be chosen before the first update only."""
     from remem.memory.budget import parse_budget
 
-    budget, config = parse_budget(stream.budget_setting), stream.config
-    if budget is None or budget.kind != "bytes" or stream.updates or len(shape) != 3 or config.memory.codec != RAW:
+    budget, ways = parse_budget(stream.budget_setting), []
+    if budget is None or budget.kind != "bytes" or stream.updates or len(shape) != 3:
         return []
-    count, smaller = budget.amount // math.prod(shape), f"--set data.image_size={max(8, shape[0] // 2)}"
-    held = f"{size(budget.amount)} hold {count} images of {shape[0]} x {shape[1]}, {count // classes} per class"
+    if shape[0] > LEAST_SIDE:
+        ways.append(f"--set data.image_size={max(LEAST_SIDE, shape[0] // 2)}")
+    if shape[2] == 3 and stream.config.memory.codec == RAW:
+        ways.append("--codec ycc420-5")
+    count = budget.amount // math.prod(shape)
+    held = f"{size(budget.amount)} hold about {count} images of {shape[0]} x {shape[1]}, {count // classes} per class"
     return (
-        [f"{held}; {smaller} or --codec ycc420-5 hold more, from the first update on"] if count < FEW * classes else []
+        [f"{held}; {' or '.join(ways)} holds more, from the first update on"] if ways and count < FEW * classes else []
     )
 
 
 def _outcome(stream: "Stream", report: "UpdateReport", checked: "Checked | None") -> list[str]:
-    lines = [
-        f"memory   {held_in_words(stream.memory())}; {len(stream.classes)} classes, {clock(report.seconds)} of work"
-    ]
+    lines = [f"memory   {held_in_words(stream.memory())}; took {clock(report.seconds)}"]
     if checked is not None:
         parts = []
         if checked.before is not None:

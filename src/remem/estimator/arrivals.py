@@ -168,7 +168,7 @@ def _from_arrays(path: Path, settings: DataSettings, shape: Shape | None) -> Arr
 def _named(labels: NDArray[Any], names: NDArray[Any], path: Path) -> NDArray[Any]:
     """Labels by `class_names`: one for each distinct label, or one for each number from 0 on."""
     known, places = np.unique(labels, return_inverse=True)
-    texts = np.array([str(name) for name in names.reshape(-1).tolist()])
+    texts: NDArray[Any] = np.array([str(name) for name in names.reshape(-1).tolist()])
     if len(texts) == len(known):
         return texts[places]
     if known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < len(texts):

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from remem.estimator.episode import key_of
 from remem.estimator.saved import digest_of
 from remem.estimator.stream import Stream
 from remem.events import Emit, ignore
+from remem.storage.event_log import LineFile
+from remem.storage.limits import parse_json
 from remem.types import Json
 
+RECEIPTS = "receipts.jsonl"  # of a model folder, one per line
 WEIGHTS = "The weights of the network were trained on these samples and may still reflect them; retrain to be sure."
 RETRAINED = "The network was trained anew on what is left, so nothing of these samples is in its weights."
 
@@ -101,6 +105,23 @@ def forget(
         remark=RETRAINED if retrain else WEIGHTS,
     )
     return Receipt(**{**receipt.__dict__, "checksum": _checksum(receipt)})
+
+
+def append_receipt(folder: Path, receipt: Receipt) -> None:
+    LineFile(folder / RECEIPTS).append(json.dumps(receipt.to_json()))
+
+
+def read_receipts(folder: Path) -> list[Receipt]:
+    """All receipts, the oldest first. Raises at the first one that is damaged or was changed."""
+    path = folder / RECEIPTS
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    receipts = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            receipts.append(Receipt.from_json(parse_json(line)))
+        except ValueError as error:
+            raise DamagedFileError(f"{path}: line {number} is not a whole receipt ({error})") from error
+    return receipts
 
 
 def _rows_of(stream: Stream, ids: Iterable[str]) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from remem.errors import DamagedFileError
 from remem.storage.jsonfile import read_json, write_json
@@ -14,11 +15,18 @@ def read_pointer(folder: Path) -> tuple[int, ...]:
     """The kept versions in ascending order; empty if the first one is still being made."""
     path = folder / POINTER
     tree = read_json(path, "pointer of a model folder", format=FORMAT)
-    kept = tree.get("kept")
-    numbers = isinstance(kept, list) and all(type(number) is int and number > 0 for number in kept)
-    if not numbers or kept != sorted(set(kept)) or tree.get("current") != (kept[-1] if kept else None):
+    kept: Any = tree.get("kept")
+    if not _ascend(kept) or tree.get("current") != (kept[-1] if kept else None):
         raise DamagedFileError(f"{path}: not the pointer of a model folder (versions {kept!r})")
     return tuple(kept)
+
+
+def _ascend(kept: Any) -> bool:
+    return (
+        isinstance(kept, list)
+        and all(type(number) is int and number > 0 for number in kept)
+        and kept == sorted(set(kept))
+    )
 
 
 def write_pointer(folder: Path, kept: Sequence[int]) -> None:

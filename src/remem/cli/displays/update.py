@@ -1,5 +1,6 @@
 """The display of an update: a bar on a terminal, a line now and then elsewhere, nothing when quiet."""
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -33,12 +34,13 @@ def open_update_display(name: str, console: Console, *, quiet: bool) -> RunDispl
     return RunBars([name], console) if console.is_terminal else UpdateLines([name], console)
 
 
-def training_ahead(stream: "Stream", samples: int, *, afresh: bool = False) -> RunStarted:
-    """The work of training on so many samples, as the last phase of a run; `afresh`: as its first one."""
+def training_ahead(stream: "Stream", arriving: int, *, afresh: bool = False) -> RunStarted:
+    """The work of an update, as the last phase of a run; `afresh`: of training a new network on what is held."""
     from remem.estimator.build import stream_method
 
     config, method = stream.config, stream_method(stream.config)
     done = 0 if afresh or not stream.updates else stream.episode.next_phase
+    samples = int(min(arriving + stream.memory().total_samples, _capacity(stream))) if stream.updates else arriving
     return RunStarted(
         done=done,
         phases=(*(PhaseSize(0, None) for _ in range(done)), PhaseSize(samples, None)),
@@ -47,3 +49,13 @@ def training_ahead(stream: "Stream", samples: int, *, afresh: bool = False) -> R
         balanced_epochs=config.finetune.epochs,
         teacher=method.asks_teacher and not method.restarts,
     )
+
+
+def _capacity(stream: "Stream") -> float:
+    """Samples that the budget holds, at the mean size of those that are held; infinite if it grows."""
+    table = stream.memory()
+    if table.budget.isdigit():
+        return int(table.budget)
+    if table.budget_bytes is None or not table.total_bytes:
+        return math.inf
+    return table.budget_bytes * table.total_samples // table.total_bytes
