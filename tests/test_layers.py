@@ -11,7 +11,7 @@ import remem
 SOURCE = Path(remem.__file__).parent
 
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
-FOUNDATION |= {"fences", "interrupts", "user_paths"}
+FOUNDATION |= {"fences", "interrupts", "user_paths", "clock"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
 STORED = FOUNDATION | {"storage", "codecs"}
 LEARNING = STORED | SIBLINGS | {"methods"}
@@ -64,7 +64,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "table",
     ),
     "runs": (
-        "events heap devices renamed trees cost timing versions",  # settings as trees, devices
+        "events heap devices renamed trees cost timing versions calibrate",  # settings as trees, devices
         "presets migrations results",  # files
         "config predict_inputs",
         "prepared model trials identity names",

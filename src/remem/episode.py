@@ -1,8 +1,6 @@
 """One class-incremental episode: observe, allocate, load, train, evaluate. Nothing else adds or removes samples."""
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor
 
 from remem.action import Action, State
+from remem.clock import Clock
 from remem.codecs.table import CODECS, RAW
 from remem.data.bank import Bank
 from remem.errors import DamagedFileError, InputError
@@ -28,21 +27,6 @@ from remem.storage.tensorfile import Snapshot
 from remem.types import Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values, joined
 
 KEPT_BYTES = 2**28  # larger features and logits are not kept from phase to phase but computed again
-
-
-class Clock:
-    """Measures seconds by purpose."""
-
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(("train", "select", "policy", "evaluate"), 0.0)
-
-    @contextmanager
-    def __call__(self, purpose: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[purpose] += time.perf_counter() - started
 
 
 @dataclass(frozen=True)

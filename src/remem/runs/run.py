@@ -14,10 +14,9 @@ from remem import interrupts
 from remem.action import Action
 from remem.episode import Episode
 from remem.errors import DamagedFileError, InputError
-from remem.evaluation.calibration import fit_scale
-from remem.evaluation.metrics import FloatArray
 from remem.events import Emit, Notice, fan_out, ignore
 from remem.runs.build import open_episode, prepare
+from remem.runs.calibrate import fit_held
 from remem.runs.config import RunConfig, validate
 from remem.runs.devices import open_fabric
 from remem.runs.events import PhaseEvaluated, PhaseStarted
@@ -242,7 +241,7 @@ class FolderRun:
             if fabric.world_size == 1 and episode.next_phase < len(self.prepared.scenario.phases):
                 interrupts.stop_if_requested()  # several processes stop together, between two steps
         means = episode.class_means()  # all processes must call it
-        scale = None if means is None else _fit_scale(episode, means)
+        scale = None if means is None else fit_held(episode, means)
         if writer is not None:
             writer.finish(episode, records, means, scale)
         return RunResult.of(
@@ -252,9 +251,3 @@ class FolderRun:
             bytes_peak=episode.bytes_peak,
             complete=True,
         )
-
-
-def _fit_scale(episode: Episode, means: FloatArray) -> float:
-    """The scale of the nearest-mean readout, fitted on all held samples; every process must call it."""
-    described, labels = episode.describe_held()
-    return fit_scale(described.features, labels, means, described.mirrored)
