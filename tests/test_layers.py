@@ -65,7 +65,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "table",
     ),
     "runs": (
-        "events heap devices renamed trees cost timing versions",  # settings as trees, devices
+        "events heap devices renamed trees cost timing versions calibrate",  # settings as trees, devices
         "presets migrations results",  # files
         "config predict_inputs",
         "prepared model trials identity names",

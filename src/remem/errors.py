@@ -1,5 +1,7 @@
 """Exceptions of remem. The command line prints an InputError as one line and exits with code 2."""
 
+from collections.abc import Sequence
+
 
 class InputError(ValueError):
     """The user's input is wrong. The message names the field, the given value and the allowed values."""
@@ -23,3 +25,9 @@ class NotHeldError(RuntimeError):
 
 class SealedError(RuntimeError):
     """The test set was read during policy training (protocol 3: no choice may depend on a test set)."""
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in a message: all of them, or the first and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -154,4 +154,5 @@ def test_new_classes_in_the_data_of_a_begun_run(remem: Command, tmp_path: Path) 
     )
     shutil.rmtree(tmp_path / "photos" / "train" / "emu")
     (tmp_path / "photos" / "train" / "class 0" / "000.png").unlink()
-    assert "the data have changed since this run began; going on needs the same data" in remem("resume", out).err
+    said = remem("resume", out)
+    assert "the data have changed since this run began; going on needs the same data; for data that keep" in said.err

@@ -51,6 +51,9 @@ TYPOS: dict[str, Sequence[str]] = {
     "/nowhere: no such folder; expected the folder of a finished run": ["predict", "/nowhere", "photo.jpg"],
     "/nowhere: no run, learning or study": ["resume", "/nowhere"],
     "Did you mean 'run'": ["rnu"],
+    "/nowhere: no such file or folder; expected runs": ["report", "/nowhere", "--out", "x.html"],
+    "/nowhere: no such file or folder": ["table", "/nowhere"],
+    "train.epch: no such setting": ["demo", "--set", "train.epch=3", "--out", "x"],
 }
 
 

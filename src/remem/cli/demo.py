@@ -101,11 +101,12 @@ def verdict(results: "list[RunResult]") -> str:
 
 
 def _configs(overrides: list[str]) -> "dict[str, RunConfig]":
-    from remem.runs.config import compose
+    from remem.runs.config import compose, draft
     from remem.runs.trees import read_overrides
 
     text = resources.files("remem.conf").joinpath("demo.toml").read_text(encoding="utf-8")
     layers = (tomllib.loads(text), read_overrides(overrides))
+    draft(*layers)  # a misspelt setting is refused before torch is imported
     return {policy: compose(*layers, {"policy": policy}) for policy in POLICIES}
 
 

@@ -25,13 +25,14 @@ def report(
     Example: remem report my-study --out report.html
     """
     from remem.report.inputs import read_runs
+
+    runs = read_runs(sources)  # what is not there is refused before the figures' libraries are imported
     from remem.report.page import Origin, write_page
     from remem.report.policy_files import find_policies
 
     words = ["remem", "report", *map(str, sources), "--out", str(out)]
     words += ["--title", title] if title else []
     named = title or ", ".join(_name(path.resolve()) for path in sources)
-    runs = read_runs(sources)
     origin = Origin(named, shlex.join(words), find_policies(sources), data_root)
     try:
         write_page(runs, out, origin)

@@ -22,6 +22,7 @@ from remem.cli.options import (
     option,
     takes_group,
 )
+from remem.errors import listed
 
 if TYPE_CHECKING:
     from remem.runs.results import RunResult
@@ -129,7 +130,7 @@ def describe(planned: "Study", started: "StudyStarted", workers: str) -> list[st
         f"the first, {order}",
     ]
     if started.learnings:
-        lines.append(f"learning {len(started.learnings)} policies before the runs: {_some(started.learnings)}")
+        lines.append(f"learning {len(started.learnings)} policies before the runs: {listed(started.learnings, 4)}")
     shared = sum(1 for run in started.jobs.values() if len(run.phases) == 1)
     if shared:
         lines.append(f"phase 0  trained once for all runs that begin alike: {shared} in all")
@@ -181,8 +182,3 @@ def show_summary(console: Console, planned: "Study", results: "Mapping[str, RunR
 def _axis(name: str, values: tuple[Any, ...] | None) -> str:
     count = len(values or ())
     return f"{count} {AXES[name][count > 1]}" if count else ""
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

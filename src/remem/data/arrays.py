@@ -14,12 +14,11 @@ from remem.data.images import resize
 from remem.data.preprocessing import Preprocessing
 from remem.data.settings import MAX_GIGABYTES, DataSettings
 from remem.data.source import ArraySource, Dataset, DatasetEntry
-from remem.errors import DamagedFileError, InputError
+from remem.errors import DamagedFileError, InputError, listed
 from remem.types import Values
 from remem.user_paths import expand
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
-NAMED = 8  # arrays that an error lists
 
 
 def from_arrays(
@@ -170,8 +169,7 @@ def arrays_found(path: Path) -> str:
     """The names of a file's arrays, for the line about one that is missing."""
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
-    shown = ", ".join(names[:NAMED]) or "none"
-    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
+    return listed(names) or "none"
 
 
 def _check_sizes(file: BinaryIO, path: Path, keys: Sequence[str], limit: float) -> None:

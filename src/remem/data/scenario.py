@@ -11,11 +11,9 @@ from remem.data.orders import class_order
 from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings, ScenarioSettings
 from remem.data.source import Dataset
-from remem.errors import InputError
+from remem.errors import InputError, listed
 from remem.seeding import Streams
 from remem.types import IntArray, Phase, Samples
-
-NAMED = 8  # classes that a note lists
 
 
 @dataclass(frozen=True)
@@ -77,14 +75,10 @@ def _not_evaluated(names: Sequence[str], eval_rows: Sequence[IntArray]) -> list[
     without = [name for name, rows in zip(names, eval_rows, strict=True) if not len(rows)]
     if not without:
         return []
-    shown = ", ".join(without[:NAMED]) + (f" and {len(without) - NAMED} more" if len(without) > NAMED else "")
-    many = len(without) > 1
-    what = (
-        f"{len(without)} classes have no evaluation samples and count"
-        if many
-        else "1 class has no evaluation samples and counts"
-    )
-    return [f"{what} in no accuracy: {shown}"]
+    what = "1 class has no evaluation samples and counts"
+    if len(without) > 1:
+        what = f"{len(without)} classes have no evaluation samples and count"
+    return [f"{what} in no accuracy: {listed(without)}"]
 
 
 def selected_classes(settings: ScenarioSettings, dataset: Dataset) -> tuple[int, ...]:

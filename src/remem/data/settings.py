@@ -42,7 +42,7 @@ class DataSettings(Settings):
         default=0.2,
         gt=0,
         lt=1,
-        description="Image folders without `val`: the share of `train` that becomes the test set.",
+        description="Image folders without `val` or `test`: the share of `train` that becomes the test set.",
     )
     imbalance: float = Field(
         default=1.0,

@@ -27,10 +27,11 @@ from remem.estimator.episode import Record, StreamBank, StreamEpisode, key_of
 from remem.evaluation.calibration import PLAIN_SCALE
 from remem.events import Emit, Event, ignore
 from remem.memory.budget import Budget, BudgetSpec, PhaseFacts, parse_budget, require_a_sample_per_class
+from remem.runs.calibrate import fit_held
 from remem.runs.config import RunConfig
 from remem.runs.model import Model
 from remem.runs.prepared import Prepared
-from remem.runs.run import nme_scale, whole_numbers
+from remem.runs.run import whole_numbers
 from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Phase, Values
 
@@ -154,7 +155,7 @@ class Stream:
             shape=self.shape,
             class_means=means,
             _learner=self.episode.learner,
-            scale=PLAIN_SCALE if means is None else nme_scale(self.episode, means),
+            scale=PLAIN_SCALE if means is None else fit_held(self.episode, means),
         )
 
     def memory(self) -> MemoryTable:

@@ -13,11 +13,10 @@ from lightning_fabric import Fabric
 from remem import interrupts
 from remem.action import Action
 from remem.episode import Episode
-from remem.errors import DamagedFileError, InputError
-from remem.evaluation.calibration import fit_scale
-from remem.evaluation.metrics import FloatArray
+from remem.errors import DamagedFileError, InputError, listed
 from remem.events import Emit, Notice, fan_out, ignore
 from remem.runs.build import open_episode, prepare
+from remem.runs.calibrate import fit_held
 from remem.runs.config import RunConfig, validate
 from remem.runs.devices import open_fabric
 from remem.runs.events import PhaseEvaluated, PhaseStarted
@@ -35,7 +34,6 @@ from remem.storage.workdir import WorkDir, WorkKind
 from remem.types import PhaseResult
 
 RUN = WorkKind("run", "config.json", {1: migrate_run})
-NAMED = 8  # new classes that an error lists
 Say = Callable[[str], None]
 
 
@@ -137,12 +135,13 @@ def _require_same_data(prepared: Prepared, out: Path, fingerprint: str) -> None:
     except InputError as error:
         known = load_result(out).class_names if (out / RESULT).is_file() else ()
         new = [name for name in prepared.scenario.class_names if name not in known] if known else []
-        if not new:
+        if not new and ":" not in prepared.config.data.name:
             raise
-        shown = ", ".join(new[:NAMED]) + (f" and {len(new) - NAMED} more" if len(new) > NAMED else "")
+        if not new:
+            raise InputError(f"{error}; for data that keep growing there is `remem update MODEL DATA`") from error
         raise InputError(
-            f"{out}: the data have new classes since this run began ({shown}), and a run cannot take them in; put them "
-            "elsewhere to go on, or let a model learn them as they come: `remem update MODEL DATA`"
+            f"{out}: the data have new classes since this run began ({listed(new)}), and a run cannot take them in; "
+            "put them elsewhere to go on, or let a model learn them as they come: `remem update MODEL DATA`"
         ) from error
 
 
@@ -242,7 +241,7 @@ class FolderRun:
             if fabric.world_size == 1 and episode.next_phase < len(self.prepared.scenario.phases):
                 interrupts.stop_if_requested()  # several processes stop together, between two steps
         means = episode.class_means()  # all processes must call it
-        scale = None if means is None else nme_scale(episode, means)
+        scale = None if means is None else fit_held(episode, means)
         if writer is not None:
             writer.finish(episode, records, means, scale)
         return RunResult.of(
@@ -252,9 +251,3 @@ class FolderRun:
             bytes_peak=episode.bytes_peak,
             complete=True,
         )
-
-
-def nme_scale(episode: Episode, means: FloatArray) -> float:
-    """The scale of the nearest-mean readout, fitted on all held samples; every process must call it."""
-    described, labels = episode.describe_held()
-    return fit_scale(described.features, labels, means, described.mirrored)
