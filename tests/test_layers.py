@@ -44,6 +44,8 @@ HOMES = {  # the only places, packages or files, that may import these
     "gymnasium": {"rl/env.py", "__init__.py"},
     "ray": {"parallel/ray.py"},
     "optuna": {"rl/search.py"},
+    "onnx": {"runs/export.py"},
+    "onnxruntime": {"runs/export.py"},
     "mlflow": {"tracking"},
     "wandb": {"tracking"},
     "tensorboard": {"tracking"},
@@ -68,7 +70,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "presets migrations results",  # files
         "config",
         "prepared model trials identity",
-        "build dry_run phase0_cache predict_inputs inside",  # from settings to objects
+        "build dry_run phase0_cache predict_inputs inside export",  # from settings to objects
         "writer",
         "run estimate",
         "jobs",

@@ -11,13 +11,24 @@ _HOMES = {
     "scenario": "remem.api",
     "run": "remem.api",
     "load_model": "remem.runs.model",
+    "export_onnx": "remem.runs.export",
     "from_arrays": "remem.data.arrays",
     "Scenario": "remem.data.scenario",
     "RunResult": "remem.runs.results",
     "InputError": "remem.errors",
 }
 
-__all__ = ["InputError", "RunResult", "Scenario", "__version__", "from_arrays", "load_model", "run", "scenario"]
+__all__ = [
+    "InputError",
+    "RunResult",
+    "Scenario",
+    "__version__",
+    "export_onnx",
+    "from_arrays",
+    "load_model",
+    "run",
+    "scenario",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -39,6 +39,7 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
         "remem.cli.predict:predict",
         "Name the classes of new images or vectors, with the model of a finished run.",
     ),
+    "export": ("remem.cli.export:export", "Write network and readout of a model as one ONNX graph."),
     "report": ("remem.cli.report:report", "Write runs and studies as one self-contained page."),
     "table": ("remem.cli.table:table", "Print runs and studies as a table."),
     "figure": ("remem.cli.figure:figure", "Draw runs, studies and policies for print."),

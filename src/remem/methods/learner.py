@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
-from remem.data.augment import plain
+from remem.data.augment import AugmentPlan, plain
 from remem.data.batches import batches, prefetched
 from remem.fences import fenced
 from remem.methods.describe import CHUNK, Described, describe
@@ -57,6 +58,11 @@ class Learner:
     def mirrors(self) -> bool:
         """Whether a flipped image has the same class."""
         return self._context.plan.flip
+
+    @property
+    def plan(self) -> AugmentPlan:
+        """How images are augmented; `plain(images, plan)` is the evaluation transform."""
+        return self._context.plan
 
     @property
     def network(self) -> Network:
@@ -140,6 +146,12 @@ class Learner:
             self.method.expand(network)
         network.restore(state)
         self._adopt(network)
+
+    def copy_to(self, fabric: Fabric) -> "Learner":
+        """A copy on another device or in another precision."""
+        other = Learner(self._spec, replace(self._context, fabric=fabric))
+        other._adopt(copy.deepcopy(self.network))
+        return other
 
     def _fresh(self, facts: PhaseFacts, held: Samples, reader: Reader) -> Network:
         network = self._spec.build(self._context.streams.integer(facts.index, "weights"))

@@ -1,7 +1,7 @@
 """The model of a finished run: saving, loading without the data, and prediction."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ from scipy.special import softmax  # type: ignore[import-untyped]
 from torch import Tensor
 
 from remem.data.arrays import as_values
-from remem.data.augment import plan_for
+from remem.data.augment import AugmentPlan, plan_for
 from remem.data.images import resize
 from remem.data.preprocessing import Preprocessing
 from remem.data.source import ArraySource
@@ -77,6 +77,16 @@ class Model:
     @property
     def network(self) -> Network:
         return self._learner.network
+
+    @property
+    def plan(self) -> AugmentPlan:
+        """`plain(images, plan)` is the evaluation transform."""
+        return self._learner.plan
+
+    def in_fp32(self) -> "Model":
+        """A copy that predicts in fp32 on the CPU, whatever the run's precision and device."""
+        plain_fp32 = self.config.train.model_copy(update={"device": "cpu", "precision": "fp32"})
+        return replace(self, _learner=self._learner.copy_to(_open_fabric(plain_fp32)))
 
     def predict(self, values: ArrayLike, *, head: Head = "own") -> Prediction:
         """Predicts labels and probabilities of images (n, h, w[, c]) in uint8 or uint16, or of vectors (n, d)."""
