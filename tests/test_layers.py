@@ -84,7 +84,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "batched.runs",
         "batched.nodes prefix_tree",
         "pseudo_tasks reward_log oracles trainer search",
-        "learn jobs env cost",
+        "learn jobs env cost image_size",
     ),
     "studies": ("events learned_policies", "grid", "run summary cost"),
 }

@@ -46,7 +46,7 @@ def prepare(
     policy: Policy | None = None,
 ) -> Prepared:
     """Builds a run and checks everything that can be checked before training. `policy` may be user-defined."""
-    config, notes = _choose_policy(config, policy)
+    config, notes = with_chosen_policy(config, policy)
     config, policy = _pin_policy(config, policy)
     SELECTIONS[config.memory.selection]
     method = build_method(config.method)
@@ -90,7 +90,7 @@ def _ladder(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
     return resolve_ladder(own or names, bank.stored_shape, files=bank.has_files)
 
 
-def _choose_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple[str, ...]]:
+def with_chosen_policy(config: RunConfig, own: Policy | None = None) -> tuple[RunConfig, tuple[str, ...]]:
     """Replaces `auto` by a shipped policy, and says which one."""
     if own is not None or config.policy != AUTO:
         return config, ()
