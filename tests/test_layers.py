@@ -45,6 +45,8 @@ HOMES = {  # the only places, packages or files, that may import these
     "gymnasium": {"rl/env.py", "__init__.py"},
     "ray": {"parallel/ray.py"},
     "optuna": {"rl/search.py"},
+    "onnx": {"runs/export.py"},
+    "onnxruntime": {"runs/export.py"},
     "mlflow": {"tracking"},
     "wandb": {"tracking"},
     "tensorboard": {"tracking"},
@@ -69,7 +71,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "presets migrations results",  # files
         "config predict_inputs",
         "prepared model trials identity names",
-        "build dry_run phase0_cache inside",  # from settings to objects
+        "build dry_run phase0_cache inside export",  # from settings to objects
         "writer",
         "run estimate",
         "jobs",
@@ -83,7 +85,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
         "batched.runs",
         "batched.nodes prefix_tree",
         "pseudo_tasks reward_log oracles trainer search",
-        "learn jobs env cost",
+        "learn jobs env cost image_size",
     ),
     "estimator": (
         "account arrivals episode versions events",

@@ -19,6 +19,10 @@ class WorkerDiedError(RuntimeError):
     """Workers ended repeatedly without an answer: killed, or out of memory."""
 
 
+class ExportError(RuntimeError):
+    """A model cannot be written in another format, or would predict something else there."""
+
+
 class NotHeldError(RuntimeError):
     """A row was read that is not in memory (protocol 1: discarded samples are gone)."""
 

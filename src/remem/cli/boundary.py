@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import typer
 
-from remem.errors import InputError, WorkerDiedError
+from remem.errors import ExportError, InputError, WorkerDiedError
 
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # a wrong flag; typer does not export it
 FULL = {  # work in a folder goes on afterwards
@@ -60,7 +60,7 @@ def explain(error: Exception) -> tuple[int, str] | None:
         return 2, "the input is nested too deep"
     if isinstance(error, UnicodeError):
         return 2, f"text that cannot be decoded ({error})"
-    return (1, str(error)) if isinstance(error, WorkerDiedError) else None
+    return (1, str(error)) if isinstance(error, WorkerDiedError | ExportError) else None
 
 
 def report(error: Exception, *, debug: bool) -> int:

@@ -43,6 +43,7 @@ COMMANDS = {  # name: import path, and the first line of its help; a command is 
     "memory": ("remem.cli.memory:memory", "Show what a model remembers, as a table or as a page with pictures."),
     "forget": ("remem.cli.forget:forget", "Delete classes or single samples from a model, with a receipt."),
     "rollback": ("remem.cli.rollback:rollback", "Go back to the version of a model before its latest update."),
+    "export": ("remem.cli.export:export", "Write network and readout of a model as one ONNX graph."),
     "report": ("remem.cli.report:report", "Write runs and studies as one self-contained page."),
     "table": ("remem.cli.table:table", "Print runs and studies as a table."),
     "figure": ("remem.cli.figure:figure", "Draw runs, studies and policies for print."),

@@ -55,6 +55,7 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "
     """Trains all phases that are left; a new run refuses a folder that holds one."""
     from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
+    from remem.cli.image_size import with_image_size
     from remem.events import fan_out
     from remem.runs.build import prepare
     from remem.runs.events import RunStarted
@@ -65,6 +66,7 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "
     check_trackers(track)
     quiet = quiet or is_follower()
     console = Console(quiet=quiet)
+    config = with_image_size(config, out, console)
     with console.status("reading the data"):
         prepared = prepare(config)
     say(console, *describe(prepared))

@@ -134,7 +134,7 @@ def load_npz(settings: DataSettings) -> Dataset:
         raise InputError(f"{path}: no array '{absent[0]}'; expected {', '.join(NEEDED)}, found {arrays_found(path)}")
     names = arrays.get("class_names")
     for key in ("x_train", "x_test"):
-        arrays[key] = as_values(arrays[key], key, settings.image_size)
+        arrays[key] = as_values(arrays[key], key, settings.side)
     return from_arrays(
         *(arrays[key] for key in NEEDED),
         class_names=None if names is None else names.tolist(),

@@ -114,7 +114,7 @@ def load_cifar100(settings: DataSettings) -> Dataset:
     folder = root / (BINARY if binary else PYTHON)
     read, names_of = (_read_binary_split, _binary_names) if binary else (_read_python_split, _python_names)
     try:
-        size = settings.image_size or 32
+        size = settings.side or 32
         (train, train_notes), (test, test_notes) = (_source(read, folder, split, size) for split in ("train", "test"))
         names = names_of(folder)
     except OSError as error:

@@ -15,7 +15,7 @@ def load_digits(settings: DataSettings) -> Dataset:
 
     bunch = datasets.load_digits()
     images = (bunch.images.astype(np.int64) * 255 + 8) // 16  # 0..16 -> 0..255, rounded half up
-    images = as_values(images.astype(np.uint8), "digits", settings.image_size)
+    images = as_values(images.astype(np.uint8), "digits", settings.side)
     test = every_fourth(bunch.target)
     return from_arrays(
         images[~test],

@@ -273,7 +273,7 @@ def load_folder(settings: DataSettings) -> Dataset:
     """The default image size is the median of the training images' shorter sides, at most 224."""
     folder = _folder(settings)
     preprocessing = Preprocessing(mean=None, std=None, augment="crop", flip=True)
-    return load_tree(f"folder:{folder.name}", folder, settings, preprocessing=preprocessing, size=settings.image_size)
+    return load_tree(f"folder:{folder.name}", folder, settings, preprocessing=preprocessing, size=settings.side)
 
 
 def check_folder(settings: DataSettings) -> list[str]:

@@ -200,9 +200,9 @@ def load_glyphs(settings: DataSettings) -> Dataset:
     splits = cached(cache_folder() if settings.cache else None)
     labels = {split: np.repeat(np.arange(len(CHARACTERS)), PER_CLASS[split]) for split in FACES}
     return from_arrays(
-        as_values(splits["train"].reshape(-1, SIZE, SIZE, 3), "glyphs", settings.image_size),
+        as_values(splits["train"].reshape(-1, SIZE, SIZE, 3), "glyphs", settings.side),
         labels["train"],
-        as_values(splits["test"].reshape(-1, SIZE, SIZE, 3), "glyphs", settings.image_size),
+        as_values(splits["test"].reshape(-1, SIZE, SIZE, 3), "glyphs", settings.side),
         labels["test"],
         class_names=tuple(CHARACTERS),
         name="glyphs",

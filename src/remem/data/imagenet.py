@@ -41,7 +41,7 @@ def load_imagenet(name: str, settings: DataSettings) -> Dataset:
     """Stores squares of 256 pixels; the network sees 224 (resized crops in training, else the centre)."""
     tree = _tree(name, "imagenet", settings)
     preprocessing = Preprocessing(mean=MEAN, std=STD, augment="resized-crop", flip=True)
-    size = stored_side(settings.image_size or 224)
+    size = stored_side(settings.side or 224)
     return load_tree(name, tree, settings, preprocessing=preprocessing, classes=_classes(name, tree), size=size)
 
 
@@ -57,7 +57,7 @@ def check_imagenet(name: str, settings: DataSettings) -> list[str]:
 def load_mini(settings: DataSettings) -> Dataset:
     tree = _tree("mini-imagenet", "mini-imagenet", settings)
     preprocessing = Preprocessing(mean=MEAN, std=STD, augment="crop", flip=True)
-    return load_tree("mini-imagenet", tree, settings, preprocessing=preprocessing, size=settings.image_size or 48)
+    return load_tree("mini-imagenet", tree, settings, preprocessing=preprocessing, size=settings.side or 48)
 
 
 def check_mini(settings: DataSettings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,7 @@ from remem.errors import InputError
 from remem.settings import Settings
 
 MAX_GIGABYTES, MAX_PIXELS = 1.0, 50_000_000
+AUTO = "auto"
 
 
 class DataSettings(Settings):
@@ -21,8 +22,9 @@ class DataSettings(Settings):
     root: Path | None = Field(
         default=None, description="Where data sets are stored; else $REMEM_DATA, else the user's cache folder."
     )
-    image_size: int | None = Field(
-        default=None, ge=1, le=4096, description="Side of the images in pixels; none: the data set's own."
+    image_size: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] | None = Field(
+        default=None,
+        description="Side of the images in pixels; none: the data set's own; auto: `remem run` tries some.",
     )
     cache: bool = Field(
         default=True, description="Decode image folders and draw glyphs only once, into the user's cache folder."
@@ -50,6 +52,13 @@ class DataSettings(Settings):
         le=1e6,
         description="Cut training data to a long tail: how many times the smallest class fits into the largest; 1: no.",
     )
+
+    @property
+    def side(self) -> int | None:
+        """`image_size` once it is chosen."""
+        if isinstance(self.image_size, str):
+            raise InputError(f"data.image_size: {AUTO} given, which only `remem run` can choose; expected a number")
+        return self.image_size
 
 
 class AugmentSettings(Settings):

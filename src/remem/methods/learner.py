@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from remem.data.augment import plain
+from remem.data.augment import AugmentPlan, plain
 from remem.data.batches import batches, prefetched
 from remem.fences import fenced
 from remem.methods.describe import CHUNK, Described, describe
@@ -58,6 +58,11 @@ class Learner:
     def mirrors(self) -> bool:
         """Whether a flipped image has the same class."""
         return self._context.plan.flip
+
+    @property
+    def plan(self) -> AugmentPlan:
+        """How images are augmented; `plain(images, plan)` is the evaluation transform."""
+        return self._context.plan
 
     @property
     def network(self) -> Network:

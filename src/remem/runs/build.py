@@ -91,7 +91,7 @@ def ladder_of(setting: str, policy: Policy, bank: Bank) -> tuple[str, ...]:
     return resolve_ladder(own or names, bank.stored_shape, files=bank.has_files)
 
 
-def name_policy(config: RunConfig, own: Policy | None) -> tuple[RunConfig, tuple[str, ...]]:
+def name_policy(config: RunConfig, own: Policy | None = None) -> tuple[RunConfig, tuple[str, ...]]:
     """Replaces `auto` by a shipped policy, and says which one."""
     if own is not None or config.policy != AUTO:
         return config, ()

@@ -1,8 +1,9 @@
 """The model of a finished run: saving, loading without the data, and prediction."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -64,6 +65,9 @@ class Describer(Protocol):
     @property
     def network(self) -> Network: ...
 
+    @property
+    def plan(self) -> AugmentPlan: ...
+
     def describe(self, reader: Reader, samples: Samples) -> Described: ...
 
 
@@ -95,6 +99,17 @@ class Model:
     @property
     def network(self) -> Network:
         return self._learner.network
+
+    @property
+    def plan(self) -> AugmentPlan:
+        """`plain(images, plan)` is the evaluation transform."""
+        return self._learner.plan
+
+    def in_fp32(self) -> "Model":
+        """A copy that predicts in fp32 on the CPU, whatever the run's precision and device."""
+        device = OneDevice(self.config.train.model_copy(update={"device": "cpu", "precision": "fp32"}))
+        network = device.to_device(copy.deepcopy(self.network))
+        return replace(self, _learner=Inference(network, self.plan, device))
 
     def predict(self, samples: OwnSamples, *, head: Head = "own") -> Prediction:
         """Predicts labels and probabilities of one sample or many.
