@@ -45,21 +45,15 @@ class InferenceGraph(nn.Module):
         super().__init__()
         self.network = model.network
         self.plan = model.plan
-        self.scale = softmax_scale(model, readout)
+        self.scale = model.scale  # of similarities to class means
         means = model.class_means if readout == "nme" else None
         self.register_buffer("means", None if means is None else torch.from_numpy(means).float())
 
     def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Images (n, h, w, c) uint8 or vectors (n, d) float32 -> probabilities (n, C) and classes (n,)."""
         output = self.network(plain(samples, self.plan))
-        # For unit vectors, -|u - m|^2 = 2 u m - 2. The constant cancels in the softmax.
-        scores = output.logits if self.means is None else 2 * F.normalize(output.features) @ self.means.T
-        return (self.scale * scores).softmax(dim=1), scores.argmax(dim=1)
-
-
-def softmax_scale(model: Model, readout: Readout) -> float:
-    """The factor of logits or negative squared distances in the softmax of `Model.predict`."""
-    return 1.0
+        scores = output.logits if self.means is None else self.scale * F.normalize(output.features) @ self.means.T
+        return scores.softmax(dim=1), scores.argmax(dim=1)
 
 
 def export_onnx(model: Model, path: str | Path, *, head: Head = "own") -> ExportedGraph:
