@@ -22,7 +22,6 @@ class WeightsAndBiases(Tracker):
         out.mkdir(parents=True, exist_ok=True)
         self._ledger = Ledger(out, "wandb", name)
         known = self._ledger.read()
-        self._id = str(known.get("id") or wandb.util.generate_id())
         self._steps: dict[str, int] = dict(known.get("steps", {}))  # files cannot be read while they are written
         mode: Literal["online", "offline"] = "online" if os.environ.get("WANDB_MODE") == "online" else "offline"
         quiet = wandb.Settings(silent=True, console="off", x_disable_stats=True)
@@ -31,19 +30,19 @@ class WeightsAndBiases(Tracker):
             name=name,
             dir=str(out),
             mode=mode,
-            id=self._id,
+            id=known.get("id"),
             resume="allow" if mode == "online" else None,
             reinit="create_new",
             settings=quiet,
         )
-        self._ledger.write({"id": self._id, "steps": self._steps})
+        self._keep_steps()
         WeightsAndBiases._open += 1
 
     def write(self, key_values: Mapping[str, float], step: int) -> None:
         # Steps of phases and of epochs differ; W&B takes only growing ones, so the step is a number among others.
         self._run.log({**key_values, "step": step})
         self._steps |= dict.fromkeys(key_values, step)
-        self._ledger.write({"id": self._id, "steps": self._steps})
+        self._keep_steps()
 
     def close(self) -> None:
         import wandb
@@ -55,3 +54,6 @@ class WeightsAndBiases(Tracker):
 
     def last_steps(self) -> Mapping[str, int]:
         return dict(self._steps)
+
+    def _keep_steps(self) -> None:
+        self._ledger.write({"id": self._run.id, "steps": self._steps})
