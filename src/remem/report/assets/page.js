@@ -87,8 +87,8 @@
     },
     decisions() {
       const groups = inScenario("scenario-decisions").filter((group) => group.share.x.length);
-      const coded = data.codecs.length > 0;
-      const parts = [...(coded ? ["codec"] : []), "old share", "harder half's part"];
+      const splits = groups.some((group) => group.split.x.length);
+      const parts = [...(data.codecs.length ? ["codec"] : []), "old share", ...(splits ? ["harder half's part"] : [])];
       const traces = groups.flatMap((group) => parts.map((title, place) => {
         const id = place ? place + 1 : "";
         const own = { xaxis: `x${id}`, yaxis: `y${id}`, showlegend: place === 0, legendgroup: group.name };
@@ -104,7 +104,8 @@
     path() {
       const policy = data.policies[value("policy-path")];
       const coded = policy && policy.codecs.length > 0;
-      const parts = [...(coded ? ["codec"] : []), "old share", "harder half's part"];
+      const splits = policy && policy.paths.some((path) => path.steps.some((step) => step.split !== null));
+      const parts = [...(coded ? ["codec"] : []), "old share", ...(splits ? ["harder half's part"] : [])];
       const colours = ["#0072B2", "#D55E00", "#009E73"];
       const traces = (policy ? policy.paths : []).flatMap((path, number) => parts.map((title, place) => {
         const id = place ? place + 1 : "", key = { "codec": "codec", "old share": "share" }[title] || "split";
