@@ -99,7 +99,8 @@ def test_scenarios_do_not_share_a_plot() -> None:
 
 
 def test_many_groups_look_different() -> None:
-    assert len({(colour_of(place), marker_of(place)) for place in range(49)}) == 49
+    assert len({(colour_of(place), marker_of(place)) for place in range(84)}) == 84
+    assert len({colour_of(place) for place in range(12)}) == 12
 
 
 @pytest.mark.parametrize(("kind", "form"), [*product(KINDS, BEGINNINGS)])

@@ -10,7 +10,7 @@ from remem.policies.policy import Policy
 from remem.report.details import arrival, confusions, course, losses
 from remem.report.groups import Group, group_runs, run_names
 from remem.report.inputs import StoredRun
-from remem.report.plots import colour_of
+from remem.report.plots import COLOURS, colour_of
 from remem.report.policy_view import as_tree, codecs_of
 from remem.report.series import (
     Series,
@@ -73,7 +73,7 @@ def _group(group: Group, number: int, scenario: str) -> Json:
         "name": group.name,
         "scenario": scenario,
         "colour": colour_of(number),
-        "dash": DASHES[number // 7 % len(DASHES)],
+        "dash": DASHES[number // len(COLOURS) % len(DASHES)],
         "oracle": group.oracle,
         "accuracy": _series(accuracy_series(group)),
         "old": _series(old),

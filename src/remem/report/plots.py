@@ -27,8 +27,11 @@ from remem.report.series import (
 )
 from remem.runs.results import RunResult
 
-# The palette of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+# The palette of Okabe and Ito, which colour-blind readers can tell apart, and five more; markers differ as well.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C"),
+    *("#7E57C2", "#A1662F", "#8DB600", "#C2185B", "#00A6A6"),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#010203"  # black; `inline_svg` replaces it by the page's own text colour, light or dark
 WIDTH, HEIGHT = 7.4, 3.5  # inches
@@ -42,7 +45,7 @@ def colour_of(place: int) -> str:
 
 
 def marker_of(place: int) -> str:
-    """No two of the first 49 groups have both colour and marker in common."""
+    """No two of the first 84 groups have both colour and marker in common."""
     return MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
 
 

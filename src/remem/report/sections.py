@@ -89,7 +89,9 @@ def _memory(data: Json, choice: str) -> str:
 
 
 def _decisions(data: Json, choice: str) -> list[str]:
-    if not any(group["share"]["x"] for group in data["groups"]):
+    """Left out where all that was decided is one share for all phases."""
+    shares = {share for group in data["groups"] for share in group["share"]["y"]}
+    if len(shares) < 2 and not data["codecs"]:
         return []
     caption = CAPTIONS["coded" if data["codecs"] else "decisions"]
     return [_section("Decisions", "decisions", caption, choice)]
