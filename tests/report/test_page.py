@@ -64,8 +64,8 @@ def embedded(text: str) -> dict[str, Any]:
 
 def seeded(accuracies: dict[str, list[float]]) -> list[RunResult]:
     return [
-        make_run("icarl", name.partition("_")[0], values, seed=int(name[-1]), scenario={"order": f"seed:{name[-1]}"})
-        for name, values in accuracies.items()
+        make_run("icarl", name.partition("_")[0], values, seed=seed, scenario={"order": f"seed:{seed}"})
+        for (name, values), seed in ((item, int(item[0].rpartition("-")[2])) for item in accuracies.items())
     ]
 
 
@@ -137,6 +137,25 @@ def test_no_winner_is_named_without_one() -> None:
     ]
     assert headline(RUNS) == [
         "No winner: no two seeds are common to these settings, so no interval supports a difference."
+    ]
+
+
+def test_twelve_runs_of_different_class_orders_are_not_ranked_against_each_other() -> None:
+    """Six orders under one policy and six others under another: the seeds of the better one may have been easier."""
+    better = {f"fixed-0.6_seed-{seed}": [0.8, 0.9] for seed in range(6)}
+    worse = {f"static_seed-{seed}": [0.8, 0.6] for seed in range(6, 12)}
+    assert headline(seeded(better | worse)) == [
+        "No winner: no two seeds are common to these settings, so no interval supports a difference."
+    ]
+
+
+def test_where_budgets_differ_every_sentence_says_for_which_it_holds() -> None:
+    small, large = ({"memory": {"budget": budget}} for budget in (40, 80))
+    runs = [
+        make_run("icarl", policy, [0.8, 0.6], **more) for policy in ("static", "fixed-0.6") for more in (small, large)
+    ]
+    assert [line.partition(": ")[0] for line in headline(runs)] == [
+        f"glyphs, 6 classes, N = 1, memory.budget {budget}" for budget in (40, 80)
     ]
 
 
