@@ -51,7 +51,7 @@ def verdict(block: Sequence[Group]) -> str:
             f"{_points(difference)} points above {other.short_name} (paired by seed)."
         )
     if all(difference is None or difference.half_width is None for _, difference in level):
-        return "No winner: no two seeds are common to these settings, so no interval supports a difference."
+        return "No winner: fewer than two seeds are common to these settings, so no interval supports a difference."
     other, difference = level[0]
     gap = "" if difference is None else f" ({_points(difference)} points, paired by seed)"
     more = f" and {len(level) - 1} more" if len(level) > 1 else ""
