@@ -1,7 +1,7 @@
 """results/evidence.py: verdicts by hand-made differences, and the page against the stored files."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ MANY = EVIDENCE.Place("cifar100", "pod-aanets", 25)
 CLAIMS = {claim.key: claim for claim in EVIDENCE.CLAIMS}
 
 
-def runs(averages: dict[tuple[Any, str], Sequence[float]], planned: int = 3) -> Any:
+def runs(averages: Mapping[tuple[Any, str], Sequence[float]], planned: int = 3) -> Any:
     """Runs of seeds 0, 1, ... with these average accuracies; `planned` seeds of each were to be made."""
     found = EVIDENCE.Runs()
     for cell, values in averages.items():

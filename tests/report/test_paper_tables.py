@@ -240,8 +240,8 @@ def test_inputs_are_runs_studies_files_and_folders_of_them(tmp_path: Path) -> No
 def test_settings_that_did_not_exist_when_a_run_was_made_have_their_defaults(tmp_path: Path) -> None:
     """Runs of one study, made by two versions, are one group; another value tells them apart."""
     new = {"data": {"imbalance": 1.0}, "method": {"temperature": 2.0}}
-    files = ("old", {}), ("new", new), ("other", {"data": {"imbalance": 10.0}})
-    for seed, (name, more) in enumerate(files):
+    files: dict[str, dict[str, Any]] = {"old": {}, "new": new, "other": {"data": {"imbalance": 10.0}}}
+    for seed, (name, more) in enumerate(files.items()):
         save_result(tmp_path / f"{name}.json", make_run("icarl", "static", [0.8, 0.6], seed=seed, **more))
     runs = read_runs([tmp_path])
     assert [len(group.runs) for group in group_runs([run.result for run in runs])] == [2, 1]

@@ -12,10 +12,10 @@ import pytest
 
 from cli.conftest import TINY, Command
 from remem.methods.events import EpochEnded
-from remem.rl import learn
 from remem.runs.events import PhaseEvaluated
 from remem.runs.writer import RunWriter
 from remem.storage.event_log import EventLog, read_log
+from remem.storage.generations import save_generation
 from remem.studies.events import JobEnded, JobProgress
 from remem.tracking.table import TRACKERS
 from remem.tracking.tracker import MEASURES, RunSubscriber, StudySubscriber, Tracker
@@ -136,7 +136,7 @@ def test_resumed_work_goes_on_with_its_tracker(
         patched.setattr(RunWriter, "save_phase", stopping(RunWriter.save_phase, call=2))
         said = remem("run", "--dataset", vectors, *TINY, "--track", kind, "--quiet", "--out", run)
         assert said.code == 130, said.err
-        patched.setattr(learn, "save_generation", stopping(learn.save_generation, call=2))
+        patched.setattr("remem.rl.learn.save_generation", stopping(save_generation, call=2))
         said = remem("learn-policy", "--dataset", vectors, *TINY, *LEARN, "--track", kind, "--quiet", "--out", learning)
         assert said.code == 130, said.err
     for folder in (run, learning):

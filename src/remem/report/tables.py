@@ -47,7 +47,7 @@ def comparison_table(results: Sequence[RunResult]) -> Table:
 
 def phase_table(run: RunResult) -> Table:
     """One row per phase of a run; with codecs and bytes where these are known."""
-    header = ("phase", "classes", "accuracy %", "CNN %", "NME %", "old share", "held old", "held new")
+    header: tuple[str, ...] = ("phase", "classes", "accuracy %", "CNN %", "NME %", "old share", "held old", "held new")
     rows = [_phase_row(phase) for phase in run.phases]
     if any(phase.codec is not None for phase in run.phases):
         header = (*header, "codec", "kB held")
