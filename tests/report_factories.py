@@ -75,6 +75,16 @@ def _phase(index: int, accuracies: Sequence[float], decides: bool) -> PhaseRecor
     )
 
 
+def with_codecs(run: RunResult, codecs: Sequence[str], sizes: Mapping[str, int]) -> RunResult:
+    """The run with these codecs in phases 1, 2, ..., and samples of these sizes."""
+    first, *later = run.phases
+    coded = [
+        phase.model_copy(update={"codec": codec, "held_bytes": sizes[codec] * (phase.held_old + phase.held_new)})
+        for phase, codec in zip(later, codecs, strict=True)
+    ]
+    return run.model_copy(update={"phases": (first, *coded), "bytes_peak": max(p.held_bytes or 0 for p in coded)})
+
+
 def make_study(**axes: Any) -> Study:
     """A study on digits that compares `static` and `fixed-0.6`, unless the axes say otherwise."""
     return plan_study({"data": {"name": "digits"}, "study": {"policies": ["static", "fixed-0.6"], **axes}})

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import pytest
 from PIL import Image
 
 from remem.cli.main import main
+from remem.codecs.table import CODECS
 from remem.policies.table import POLICIES
 
 ROOT = Path(__file__).parents[1]
@@ -116,7 +118,8 @@ def run_command(words: list[str]) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(POLICIES, "_entries", dict(POLICIES._entries))  # pages may register policies
+    for registry, name in product((POLICIES, CODECS), ("_entries", "_paths")):  # pages may register their own
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
     prepare_files()
     names: dict[str, Any] = {}
     ran = 0

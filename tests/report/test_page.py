@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from remem.policies.table import resolve_policy
 from remem.report.details import arrival, confusions, course, losses
 from remem.report.headline import headline
 from remem.report.inputs import StoredRun
 from remem.report.page import Origin, page, write_page
 from remem.report.page_data import page_data
 from remem.runs.results import RunResult, save_predictions
-from report_factories import THREE_SEEDS, make_run
+from report_factories import THREE_SEEDS, make_run, with_codecs
 
 VOID = {"meta", "br", "path", "use", "input", "img"}
 RUNS = [make_run("icarl", "static", [0.81, 0.62, 0.43]), make_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
@@ -63,8 +64,8 @@ def embedded(text: str) -> dict[str, Any]:
 
 def seeded(accuracies: dict[str, list[float]]) -> list[RunResult]:
     return [
-        make_run("icarl", name.partition("_")[0], values, seed=int(name[-1]), scenario={"order": f"seed:{name[-1]}"})
-        for name, values in accuracies.items()
+        make_run("icarl", name.partition("_")[0], values, seed=seed, scenario={"order": f"seed:{seed}"})
+        for (name, values), seed in ((item, int(item[0].rpartition("-")[2])) for item in accuracies.items())
     ]
 
 
@@ -135,7 +136,26 @@ def test_no_winner_is_named_without_one() -> None:
         "Not separated from static, or below it: icarl / fixed-0.6 +3.33 ± 7.17.",
     ]
     assert headline(RUNS) == [
-        "No winner: no two seeds are common to these settings, so no interval supports a difference."
+        "No winner: fewer than two seeds are common to these settings, so no interval supports a difference."
+    ]
+
+
+def test_twelve_runs_of_different_class_orders_are_not_ranked_against_each_other() -> None:
+    """Six orders under one policy and six others under another: the seeds of the better one may have been easier."""
+    better = {f"fixed-0.6_seed-{seed}": [0.8, 0.9] for seed in range(6)}
+    worse = {f"static_seed-{seed}": [0.8, 0.6] for seed in range(6, 12)}
+    assert headline(seeded(better | worse)) == [
+        "No winner: fewer than two seeds are common to these settings, so no interval supports a difference."
+    ]
+
+
+def test_where_budgets_differ_every_sentence_says_for_which_it_holds() -> None:
+    small, large = ({"memory": {"budget": budget}} for budget in (40, 80))
+    runs = [
+        make_run("icarl", policy, [0.8, 0.6], **more) for policy in ("static", "fixed-0.6") for more in (small, large)
+    ]
+    assert [line.partition(": ")[0] for line in headline(runs)] == [
+        f"glyphs, 6 classes, N = 1, memory.budget {budget}" for budget in (40, 80)
     ]
 
 
@@ -171,6 +191,32 @@ def test_details_of_a_run_folder(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert losses(tmp_path) == [{"phase": 0, "stage": "main", "epoch": 1, "loss": 1.75}]
     assert course(tmp_path)["grad_norm"] == [0.1]
+
+
+def test_bytes_codecs_and_decisions_are_in_the_data() -> None:
+    """4 old classes hold 10 samples and 2 new ones 30, of 250 bytes; the seeds differ in their codec."""
+    runs = [make_run("icarl", "rmm-codec", [0.8, 0.6], seed=seed) for seed in (0, 1)]
+    coded = [with_codecs(run, [codec], {"a": 250, "b": 250}) for run, codec in zip(runs, "ab", strict=True)]
+    data = page_data(stored([*coded, RUNS[0]]))
+    first, second = data["groups"]
+    assert [series["y"] for series in first["bytes"]] == [[0.625], [3.75]]
+    assert first["codecs"] == {"1": ["a", "b"]}
+    assert first["share"] == {"x": [1], "y": [0.25], "half": [0.0]}
+    assert first["split"]["x"] == []
+    assert (second["bytes"], second["codecs"]) == (None, {})
+    assert data["codecs"] == ["a", "b"]
+
+
+def test_policies_are_on_the_page_with_their_paths() -> None:
+    """`rmm-codec` has no picture of its state space, but what it decides is there."""
+    policies = {name: resolve_policy(name, seed=0) for name in ("rmm", "rmm-codec")}
+    plain, coded = page_data(stored(RUNS), policies)["policies"]
+    assert "level1_first" in plain
+    assert plain["codecs"] == []
+    assert [path["phases"] for path in coded["paths"]] == [5, 10, 25]
+    assert {step["codec"] for path in coded["paths"] for step in path["steps"]} <= set(coded["codecs"])
+    text = page(stored(RUNS), Origin("title", "remem report", policies))
+    assert 'id="figure-path"' in text
 
 
 def test_runs_with_too_many_numbers_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

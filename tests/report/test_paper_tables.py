@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from remem.errors import InputError
+from remem.report.groups import group_runs
 from remem.report.inputs import read_runs
 from remem.report.paper_tables import paper_table_1, paper_table_2
 from remem.report.sheet import FORMATS, Column, Sheet, escape_latex
@@ -223,6 +224,8 @@ def test_inputs_are_runs_studies_files_and_folders_of_them(tmp_path: Path) -> No
     assert [run.result.policy_name for run in again] == ["fixed-0.6", "static"]
     save_result(tmp_path / "copy.json", static)
     assert read_runs([tmp_path / "copy.json"])[0].folder is None
+    assert len(read_runs([tmp_path])) == 2  # a copy counts once
+    save_result(tmp_path / "copy.json", make_run("icarl", "static", [0.8, 0.5]))
     with pytest.raises(InputError, match=r"the same settings and seed as .*; expected every run once"):
         read_runs([tmp_path])
     with pytest.raises(InputError, match="nothing: no such file or folder"):
@@ -232,6 +235,16 @@ def test_inputs_are_runs_studies_files_and_folders_of_them(tmp_path: Path) -> No
         read_runs([tmp_path / "empty"])
     with pytest.raises(InputError, match=r"summary\.json"):
         read_runs([tmp_path / "study" / "summary.json"])
+
+
+def test_settings_that_did_not_exist_when_a_run_was_made_have_their_defaults(tmp_path: Path) -> None:
+    """Runs of one study, made by two versions, are one group; another value tells them apart."""
+    new = {"data": {"imbalance": 1.0}, "method": {"temperature": 2.0}}
+    files: dict[str, dict[str, Any]] = {"old": {}, "new": new, "other": {"data": {"imbalance": 10.0}}}
+    for seed, (name, more) in enumerate(files.items()):
+        save_result(tmp_path / f"{name}.json", make_run("icarl", "static", [0.8, 0.6], seed=seed, **more))
+    runs = read_runs([tmp_path])
+    assert [len(group.runs) for group in group_runs([run.result for run in runs])] == [2, 1]
 
 
 def test_csv_is_read_back_by_a_reader() -> None:

@@ -18,8 +18,8 @@ from remem.report.plots import (
     matrix_figure,
     memory_figure,
 )
-from remem.report.series import matrix, samples_per_class, scenarios
-from report_factories import make_run
+from remem.report.series import codecs_in_order, matrix, samples_per_class, scenarios
+from report_factories import make_run, with_codecs
 
 RUNS = [make_run("icarl", "static", [0.81, 0.62, 0.43]), make_run("icarl", "fixed-0.6", [0.81, 0.67, 0.55])]
 SEEDS = [make_run("icarl", "static", [0.8, last], seed=seed) for seed, last in enumerate((0.4, 0.44, 0.48))]
@@ -58,6 +58,32 @@ def test_memory_has_old_and_new_classes_and_an_enlarged_view() -> None:
     assert enlarged.get_ylim() == pytest.approx((0, 1.25 * 10 / 4))
 
 
+SIZES = {"raw": 1000, "coarse": 250}
+CODED = [with_codecs(RUNS[0], ["raw", "raw"], SIZES), with_codecs(RUNS[1], ["raw", "coarse"], SIZES)]
+
+
+def test_memory_in_bytes_has_a_row_in_kilobytes_and_one_with_the_codecs() -> None:
+    """Per class in kB: in phase 1 of 4 old and 2 new classes 2.5 and 15 samples of 1 kB; later of 0.25 kB."""
+    samples, _, kilobytes, enlarged, codecs = memory_figure(CODED).axes
+    assert values(samples.lines[2]) == pytest.approx([10 / 4, 10 / 6])
+    old, new = (values(line) for line in kilobytes.lines[2:4])
+    assert old == pytest.approx([10 / 4, 0.25 * 10 / 6])
+    assert new == pytest.approx([15, 0.25 * 15])
+    assert enlarged.get_ylim() == pytest.approx((0, 1.25 * 10 / 4))
+    assert [label.get_text() for label in codecs.get_yticklabels()] == ["raw", "coarse"]
+    assert [np.round(values(line)).tolist() for line in codecs.lines] == [[0, 0], [0, 1]]
+
+
+def test_a_run_without_bytes_beside_one_with_them_keeps_its_colour() -> None:
+    _, _, kilobytes, *_ = memory_figure([RUNS[0], CODED[1]]).axes
+    assert [line.get_color() for line in kilobytes.lines] == [COLOURS[1]] * 2
+
+
+def test_codecs_are_ordered_from_exact_to_coarse() -> None:
+    assert codecs_in_order(group_runs(list(reversed(CODED)))) == ["raw", "coarse"]
+    assert codecs_in_order(group_runs(RUNS)) == []
+
+
 def test_the_matrix_is_a_mean_over_seeds_and_has_no_values_above_the_diagonal() -> None:
     [group] = group_runs(SEEDS)
     np.testing.assert_allclose(matrix(group), [[0.8, np.nan], [0.44, 0.44]])
@@ -73,7 +99,8 @@ def test_scenarios_do_not_share_a_plot() -> None:
 
 
 def test_many_groups_look_different() -> None:
-    assert len({(colour_of(place), marker_of(place)) for place in range(49)}) == 49
+    assert len({(colour_of(place), marker_of(place)) for place in range(84)}) == 84
+    assert len({colour_of(place) for place in range(12)}) == 12
 
 
 @pytest.mark.parametrize(("kind", "form"), [*product(KINDS, BEGINNINGS)])

@@ -6,7 +6,7 @@ from remem.report.groups import group_runs, paired, reference_of, run_names, var
 from remem.report.summary import AVERAGE, summary_sheet, summary_table
 from remem.report.tables import Table, comparison_table, phase_table, totals_line
 from remem.runs.results import RunResult
-from report_factories import THREE_SEEDS, make_run
+from report_factories import THREE_SEEDS, make_run, with_codecs
 
 
 def group_names(results: Sequence[RunResult]) -> list[str]:
@@ -162,6 +162,16 @@ def test_the_phases_of_a_run() -> None:
         ("1", "6", "60.00", "50.00", "60.00", "0.25", "10", "30"),
     )
     assert totals_line(run) == "average accuracy 70.00 %, last 60.00 %, forgetting 20.00 points"
+
+
+def test_codecs_and_bytes_have_columns_where_they_are_known() -> None:
+    """Phase 1 holds 40 samples of 250 bytes."""
+    plain, run = make_run("icarl", "static", [0.8, 0.6]), make_run("icarl", "fixed-0.6", [0.8, 0.6])
+    coded = with_codecs(run, ["ycc420"], {"ycc420": 250})
+    assert phase_table(coded).header[-2:] == ("codec", "kB held")
+    assert [row[-2:] for row in phase_table(coded).rows] == [("-", "-"), ("ycc420", "10.0")]
+    assert summary_table([plain, coded]).header[-2:] == ("peak samples", "peak kB")
+    assert [row[-2:] for row in summary_table([plain, coded]).rows] == [("40", "-"), ("40", "10.0")]
 
 
 def test_a_run_of_which_only_phase_0_is_complete() -> None:

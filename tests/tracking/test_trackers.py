@@ -1,19 +1,24 @@
 """Trackers, read back by their own readers: the same numbers as `log.jsonl`, policy learning and studies included."""
 
+import itertools
 import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 
 from cli.conftest import TINY, Command
+from remem.methods.events import EpochEnded
 from remem.runs.events import PhaseEvaluated
-from remem.storage.event_log import read_log
+from remem.runs.writer import RunWriter
+from remem.storage.event_log import EventLog, read_log
+from remem.storage.generations import save_generation
 from remem.studies.events import JobEnded, JobProgress
 from remem.tracking.table import TRACKERS
-from remem.tracking.tracker import MEASURES, StudySubscriber, Tracker
+from remem.tracking.tracker import MEASURES, RunSubscriber, StudySubscriber, Tracker
 
 Numbers = dict[str, list[tuple[int, float]]]  # by key: steps and values
 LEARN = ("--epochs", "2", "--tasks", "1", "--runs", "2", "--pool", "1", "--fidelity", "full", "--workers", "1")
@@ -119,12 +124,109 @@ def test_a_run_and_a_learning_are_tracked_with_the_numbers_of_their_logs(
     require_same(READERS[kind](learning, "learning"), expected, tolerance=tolerance)
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kind", TRACKERS)
+def test_resumed_work_goes_on_with_its_tracker(
+    kind: str, remem: Command, vectors: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phase 1 and epoch 2 are tracked or logged, but not saved: they are trained again, and no step is there twice."""
+    pytest.importorskip(TRACKERS[kind][0])
+    run, learning = tmp_path / "run", tmp_path / "learning"
+    with monkeypatch.context() as patched:
+        patched.setattr(RunWriter, "save_phase", stopping(RunWriter.save_phase, call=2))
+        said = remem("run", "--dataset", vectors, *TINY, "--track", kind, "--quiet", "--out", run)
+        assert said.code == 130, said.err
+        patched.setattr("remem.rl.learn.save_generation", stopping(save_generation, call=2))
+        said = remem("learn-policy", "--dataset", vectors, *TINY, *LEARN, "--track", kind, "--quiet", "--out", learning)
+        assert said.code == 130, said.err
+    for folder in (run, learning):
+        said = remem("resume", folder, "--track", kind, "--quiet")
+        assert said.code == 0, said.err
+        tolerance = 1e-6 if kind == "tensorboard" else 1e-12
+        require_same(READERS[kind](folder, folder.name), logged(folder), tolerance=tolerance)
+
+
+def stopping(function: Any, call: int) -> Any:
+    """The function, but Ctrl-C comes instead of one of its calls."""
+    calls = itertools.count(1)
+
+    def stopped(*given: Any, **named: Any) -> Any:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return function(*given, **named)
+
+    return stopped
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_finished_run_is_handed_to_a_tracker_later(remem: Command, vectors: str, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    run = tmp_path / "run"
+    assert remem("run", "--dataset", vectors, *TINY, "--quiet", "--out", run).code == 0
+    for _ in range(2):  # the second time there is nothing to add
+        assert remem("resume", run, "--track", "tensorboard", "--quiet").code == 0
+        require_same(read_tensorboard(run, "run"), logged(run), tolerance=1e-6)
+
+
+@pytest.mark.filterwarnings("default")
+def test_runs_of_a_study_are_tracked_with_their_shared_phase_0_and_go_on_after_a_stop(
+    remem: Command, vectors: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorboard")
+    out, file = tmp_path / "study", tmp_path / "study.toml"
+    file.write_text('[study]\npolicies = ["static", "fixed-0.6"]\n')
+    settings = {"data.name": vectors, "scenario.phases": "2", "memory.budget": "60", "train.epochs": "2"}
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    flags = ("--workers", "1", "--track", "tensorboard", "--quiet")
+    said = remem("study", file, *words, *flags, "--out", out)
+    assert said.code == 0, said.err
+    rmtree(out / "runs" / "fixed-0.6")  # as if this run had not been made
+    said = remem("resume", out, *flags)
+    assert said.code == 0, said.err
+    for name in ("static", "fixed-0.6"):
+        expected = logged(out / "runs" / name)
+        assert {phase for _, phase in expected["epoch/phase"]} == {0, 1, 2}
+        require_same(read_tensorboard(out, name), expected, tolerance=1e-6)
+
+
+def test_an_epoch_has_the_step_that_the_log_says_and_what_is_missing_is_added(tmp_path: Path) -> None:
+    """The log has two epochs and an evaluation before this one; the tracker has the first."""
+    log = EventLog(tmp_path / "log.jsonl", (EpochEnded, PhaseEvaluated))
+    events = [epoch(0, 1, 3.0), epoch(0, 2, 2.0), PhaseEvaluated(0, 0.5), epoch(1, 1, 1.0)]
+    for event in [*events, epoch(1, 2, 0.5)]:  # the log may be ahead of the events
+        log(event)
+    kept = Kept({"epoch/loss/all": 1, "epoch/phase": 1, "epoch/samples": 1})
+    RunSubscriber(kept, tmp_path)(events[-1])
+    assert [(sorted(values), step) for values, step in kept.written] == [
+        (["epoch/loss/all", "epoch/phase", "epoch/samples"], 2),
+        (["phase/accuracy"], 0),
+        (["epoch/loss/all", "epoch/phase", "epoch/samples"], 3),
+    ]
+
+
+def test_epochs_are_counted_without_a_log(tmp_path: Path) -> None:
+    """As on another machine."""
+    kept = Kept()
+    follow = RunSubscriber(kept, tmp_path / "not here")
+    for number in (1, 2):
+        follow(epoch(0, number, 1.0))
+    assert [step for _, step in kept.written] == [1, 2]
+
+
+def epoch(phase: int, number: int, loss: float) -> EpochEnded:
+    return EpochEnded(phase, "main", number, 2, 10, {"all": loss}, 0.0)
+
+
 class Kept(Tracker):
     """A tracker in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: dict[str, int] | None = None) -> None:
         self.written: list[tuple[dict[str, float], int]] = []
         self.closed = False
+        self._before = before or {}
+
+    def last_steps(self) -> dict[str, int]:
+        return self._before
 
     def write(self, key_values: Any, step: int) -> None:
         self.written.append((dict(key_values), step))

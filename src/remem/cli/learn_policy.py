@@ -46,12 +46,20 @@ def learn_policy(
         learn(compose_learning(*layers), out, workers=workers, ray=ray, quiet=quiet, track=track or ())
 
 
-def resume_learning(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
+def resume_learning(
+    folder: Path,
+    data_root: Path | None,
+    *,
+    workers: int | None,
+    ray: str | None,
+    quiet: bool,
+    track: Sequence[TrackerName] = (),
+) -> None:
     """Resumes the learning of a folder."""
     with folders.LEARNING.interruptible(folder):
         from remem.rl.learn import read_learning
 
-        learn(read_learning(folder, data_root)[0], folder, workers=workers, ray=ray, quiet=quiet)
+        learn(read_learning(folder, data_root)[0], folder, workers=workers, ray=ray, quiet=quiet, track=track)
 
 
 def learn(

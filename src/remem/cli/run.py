@@ -34,7 +34,7 @@ def run(out: Out, sources: SettingSources, track: Track = None, quiet: Quiet = F
         train(compose(*sources.checked_layers()), out, resume=False, quiet=quiet, track=track or ())
 
 
-def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
+def resume_run(folder: Path, data_root: Path | None, *, quiet: bool, track: "Sequence[TrackerName]" = ()) -> None:
     """Resumes the run of a folder, or shows its result if it is complete."""
     with folders.RUN.interruptible(folder):
         from remem.runs.results import load_result
@@ -42,13 +42,17 @@ def resume_run(folder: Path, data_root: Path | None, *, quiet: bool) -> None:
 
         config, _ = read_config(folder, data_root)
         if (folder / "result.json").is_file() and (result := load_result(folder)).complete:
+            from remem.tracking.table import track_run
+
             console = Console(quiet=quiet)
+            with track_run(track, folder):
+                pass  # its log may have what a tracker lacks
             say(console, f"{folder}: this run is complete; there is nothing left to do")
             show_result(console, result, folder)
             if quiet:
                 print(folder / "result.json")
             return
-        train(config, folder, resume=True, quiet=quiet)
+        train(config, folder, resume=True, quiet=quiet, track=track)
 
 
 def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "Sequence[TrackerName]" = ()) -> None:

@@ -71,12 +71,20 @@ def study(
         carry_out(planned, out, workers=pool.workers, ray=pool.ray, quiet=quiet, track=track or ())
 
 
-def resume_study(folder: Path, data_root: Path | None, *, workers: int | None, ray: str | None, quiet: bool) -> None:
+def resume_study(
+    folder: Path,
+    data_root: Path | None,
+    *,
+    workers: int | None,
+    ray: str | None,
+    quiet: bool,
+    track: Sequence[TrackerName] = (),
+) -> None:
     """Resumes the study of a folder."""
     with folders.STUDY.interruptible(folder):
         from remem.studies.run import read_study
 
-        carry_out(read_study(folder, data_root), folder, workers=workers, ray=ray, quiet=quiet)
+        carry_out(read_study(folder, data_root), folder, workers=workers, ray=ray, quiet=quiet, track=track)
 
 
 def carry_out(

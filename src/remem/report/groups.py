@@ -30,9 +30,13 @@ class Group:
     @property
     def name(self) -> str:
         """Unique among the groups that were made together."""
-        oracle = ORACLE if self.oracle else ""
         others = (f"{key} {word}" for key, word in (self.extra or {}).items())
-        return ", ".join([f"{self.method} / {self.policy}{oracle}", *others])
+        return ", ".join([self.short_name, *others])
+
+    @property
+    def short_name(self) -> str:
+        """Unique among groups that differ in method and policy only."""
+        return f"{self.method} / {self.policy}" + (ORACLE if self.oracle else "")
 
     @property
     def oracle(self) -> bool:

@@ -5,9 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from remem.errors import InputError
+from remem.methods.table import METHODS
 from remem.report.groups import REFERENCE
+from remem.runs.config import RunConfig
 from remem.runs.results import RunResult, load_result
+from remem.types import Json
 
 RESULT = "result.json"
 FIELDS = ("format", "config", "phases", "average_accuracy")  # that no other JSON file of remem has together
@@ -37,8 +42,31 @@ def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
         runs.sort(key=lambda run: run.result.policy_name != REFERENCE)
         for run in runs:
             found.setdefault(run.path.resolve(), run)
-    _require_different(found.values())
-    return list(found.values())
+    results = with_all_settings([run.result for run in found.values()])
+    return _each_once(StoredRun(result, run.path) for result, run in zip(results, found.values(), strict=True))
+
+
+def with_all_settings(runs: Sequence[RunResult]) -> list[RunResult]:
+    """Settings that did not exist when a run was made get their defaults, so that it is comparable with newer ones."""
+    sections = {name: field.annotation for name, field in RunConfig.model_fields.items()}
+    layouts: dict[str, set[frozenset[str]]] = {}
+    for run in runs:
+        layouts.setdefault(run.method_name, set()).add(frozenset(run.config["method"]))
+    completed = []
+    for run in runs:
+        config = {**run.config}
+        for name, section in sections.items():
+            if name == "method" and len(layouts[run.method_name]) > 1 and run.method_name in METHODS:
+                section = METHODS[run.method_name].settings  # imports the method, and torch
+            if isinstance(config.get(name), dict) and isinstance(section, type) and issubclass(section, BaseModel):
+                config[name] = _defaults(section) | config[name]
+        completed.append(run.model_copy(update={"config": config}))
+    return completed
+
+
+def _defaults(section: type[BaseModel]) -> Json:
+    fields = section.model_fields.items()
+    return {name: field.get_default(call_default_factory=True) for name, field in fields if not field.is_required()}
 
 
 def result_files(path: Path) -> list[Path]:
@@ -63,11 +91,12 @@ def _is_result(file: Path) -> bool:
     return isinstance(tree, dict) and all(name in tree for name in FIELDS)
 
 
-def _require_different(runs: Iterable[StoredRun]) -> None:
-    """Two results of one run would be counted as two seeds."""
-    seen: dict[str, Path] = {}
+def _each_once(runs: Iterable[StoredRun]) -> list[StoredRun]:
+    """Without copies of a run, which would be counted as other seeds; two different results of one run are refused."""
+    seen: dict[str, StoredRun] = {}
     for run in runs:
         key = json.dumps([run.result.config, run.result.policy, run.result.data_fingerprint], sort_keys=True)
-        if key in seen:
-            raise InputError(f"{run.path}: the same settings and seed as {seen[key]}; expected every run once")
-        seen[key] = run.path
+        first = seen.setdefault(key, run)
+        if first.result != run.result:
+            raise InputError(f"{run.path}: the same settings and seed as {first.path}; expected every run once")
+    return list(seen.values())

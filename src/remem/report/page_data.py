@@ -10,9 +10,21 @@ from remem.policies.policy import Policy
 from remem.report.details import arrival, confusions, course, losses
 from remem.report.groups import Group, group_runs, run_names
 from remem.report.inputs import StoredRun
-from remem.report.plots import colour_of
-from remem.report.policy_view import as_tree, network_of
-from remem.report.series import Series, accuracy_series, held_series, matrix, scenarios
+from remem.report.plots import COLOURS, colour_of
+from remem.report.policy_view import as_tree, codecs_of
+from remem.report.series import (
+    Series,
+    accuracy_series,
+    codecs_by_phase,
+    codecs_in_order,
+    counts_bytes,
+    held_series,
+    kilobytes_per_class,
+    matrix,
+    scenarios,
+    share_series,
+    split_series,
+)
 from remem.runs.results import RunResult
 from remem.types import Json
 
@@ -32,6 +44,7 @@ def page_data(runs: Sequence[StoredRun], policies: Mapping[str, Policy] | None =
     detailed = _detailed(results)
     return {
         "scenarios": list(scenarios(results)),
+        "codecs": codecs_in_order(groups),
         "groups": [_group(group, number, titles[id(group.runs[0])]) for number, group in enumerate(groups)],
         "runs": [
             {"name": name, "group": place[id(run.result)], **_run(run, full=number in detailed)}
@@ -60,11 +73,15 @@ def _group(group: Group, number: int, scenario: str) -> Json:
         "name": group.name,
         "scenario": scenario,
         "colour": colour_of(number),
-        "dash": DASHES[number // 7 % len(DASHES)],
+        "dash": DASHES[number // len(COLOURS) % len(DASHES)],
         "oracle": group.oracle,
         "accuracy": _series(accuracy_series(group)),
         "old": _series(old),
         "new": _series(new),
+        "bytes": [_series(one) for one in held_series(group, kilobytes_per_class)] if counts_bytes(group) else None,
+        "share": _series(share_series(group)),
+        "split": _series(split_series(group)),
+        "codecs": {str(phase): codecs for phase, codecs in codecs_by_phase(group).items()},
         "matrix": [[_short(value) for value in row] for row in matrix(group).tolist()],
         "forgetting": [_short(value) for value in _forgetting(group)],
     }
@@ -114,9 +131,22 @@ def _series(series: Series) -> Json:
 
 
 def _policy(name: str, policy: Policy) -> Json:
-    tree = as_tree(policy) if network_of(policy) is not None else {}
+    tree = as_tree(policy)
     kept = {key: value for key, value in tree.items() if key.startswith("level")}
-    return {"name": name, "oracle": policy.oracle, "course": course(Path(name)), **kept}
+    paths = [{"phases": path["phases"], "steps": [_step(step) for step in path["steps"]]} for path in tree["paths"]]
+    codecs = list(codecs_of(policy))
+    return {
+        "name": name,
+        "oracle": policy.oracle,
+        "course": course(Path(name)),
+        "paths": paths,
+        "codecs": codecs if len(codecs) > 1 else [],
+        **kept,
+    }
+
+
+def _step(step: Json) -> Json:
+    return {"share": step["old_share"], "split": step["level2"], "codec": step.get("codec")}
 
 
 def _short(value: float | None) -> float | None:

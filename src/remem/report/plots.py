@@ -7,15 +7,31 @@ from collections.abc import Callable, Sequence
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from remem.report.groups import Group, group_runs
-from remem.report.series import Series, accuracy_series, held_series, matrix, scenarios
+from remem.report.series import (
+    PerClass,
+    Series,
+    accuracy_series,
+    codecs_by_phase,
+    codecs_in_order,
+    counts_bytes,
+    held_series,
+    kilobytes_per_class,
+    matrix,
+    samples_per_class,
+    scenarios,
+)
 from remem.runs.results import RunResult
 
-# The palette of Okabe and Ito, which colour-blind readers can tell apart; markers differ as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+# The palette of Okabe and Ito, which colour-blind readers can tell apart, and five more; markers differ as well.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C"),
+    *("#7E57C2", "#A1662F", "#8DB600", "#C2185B", "#00A6A6"),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#010203"  # black; `inline_svg` replaces it by the page's own text colour, light or dark
 WIDTH, HEIGHT = 7.4, 3.5  # inches
@@ -29,7 +45,7 @@ def colour_of(place: int) -> str:
 
 
 def marker_of(place: int) -> str:
-    """No two of the first 49 groups have both colour and marker in common."""
+    """No two of the first 84 groups have both colour and marker in common."""
     return MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
 
 
@@ -47,29 +63,68 @@ def accuracy_figure(results: Sequence[RunResult]) -> Figure:
 
 
 def memory_figure(results: Sequence[RunResult]) -> Figure:
-    """Samples held per old class (solid) and per new class (dashed), with an enlarged view: the paper's Figure 4."""
+    """Samples held per old class (solid) and per new class (dashed), with an enlarged view: the paper's Figure 4.
+
+    Where bytes are known there is a second row in kB, and where samples are encoded a third with the codecs.
+    """
 
     def draw(part: SubFigure, groups: Sequence[Group]) -> None:
-        whole, enlarged = part.subplots(1, 2)
-        series = [held_series(group) for group in groups]
-        strict = [old for (old, _), group in zip(series, groups, strict=True) if not group.oracle]
-        for place, (old, new) in enumerate(series):
-            for axes in (whole, enlarged):
-                _line(axes, old, place)
-                _line(axes, new, place, dashed=True)
-        _style_axes(whole, "samples per class")
-        _style_axes(enlarged, "", "enlarged")
-        whole.set_ylim(bottom=0)
-        enlarged.set_ylim(0, ENLARGED * max((mean for old in strict for mean in old.means), default=0) or None)
+        grid = part.add_gridspec(_memory_rows(groups), 2)
+        _held(part, grid[0, 0], grid[0, 1], groups, "samples per class", samples_per_class)
+        if any(map(counts_bytes, groups)):
+            _held(part, grid[1, 0], grid[1, 1], groups, "kB per class", kilobytes_per_class)
+        if codecs_in_order(groups):
+            _codecs(part.add_subplot(grid[-1, :]), groups)
         _legend(part, groups, ages=True)
 
-    return _rows(results, draw)
+    return _rows(results, draw, _memory_rows)
 
 
-def _rows(results: Sequence[RunResult], draw: Callable[[SubFigure, Sequence[Group]], None]) -> Figure:
-    """One row per data set and number of phases, with a legend of its own."""
+def _memory_rows(groups: Sequence[Group]) -> int:
+    return 1 + any(map(counts_bytes, groups)) + bool(codecs_in_order(groups))
+
+
+def _held(
+    part: SubFigure, left: SubplotSpec, right: SubplotSpec, groups: Sequence[Group], label: str, count: PerClass
+) -> None:
+    """What is held per class, whole and enlarged. Groups keep their colours, whether or not they are shown here."""
+    whole, enlarged = part.add_subplot(left), part.add_subplot(right)
+    highest = 0.0
+    for place, group in enumerate(groups):
+        if count is kilobytes_per_class and not counts_bytes(group):
+            continue
+        old, new = held_series(group, count)
+        highest = highest if group.oracle else max([highest, *old.means])
+        for axes in (whole, enlarged):
+            _line(axes, old, place)
+            _line(axes, new, place, dashed=True)
+    _style_axes(whole, label)
+    _style_axes(enlarged, "", "enlarged")
+    whole.set_ylim(bottom=0)
+    enlarged.set_ylim(0, ENLARGED * highest or None)
+
+
+def _codecs(axes: Axes, groups: Sequence[Group]) -> None:
+    """The codec of every phase, exact ones on top; where seeds differ, that of most of them."""
+    names = codecs_in_order(groups)
+    for place, group in enumerate(groups):
+        chosen = {phase: max(own, key=own.count) for phase, own in codecs_by_phase(group).items()}
+        beside = 0.05 * (place - (len(groups) - 1) / 2)  # lines that coincide stay visible
+        rungs = [names.index(codec) + beside for codec in chosen.values()]
+        axes.plot(list(chosen), rungs, color=colour_of(place), marker=marker_of(place), markersize=4.5, linewidth=1.6)
+    _style_axes(axes, "codec")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _rows(
+    results: Sequence[RunResult],
+    draw: Callable[[SubFigure, Sequence[Group]], None],
+    plots: Callable[[Sequence[Group]], int] = lambda groups: 1,
+) -> Figure:
+    """One row per data set and number of phases, with a legend of its own; `plots` are above each other in a row."""
     rows = {title: group_runs(runs) for title, runs in scenarios(results).items()}
-    heights = [HEIGHT + 0.07 * max(0, len(groups) - 6) for groups in rows.values()]
+    heights = [HEIGHT * (0.25 + 0.75 * plots(own)) + 0.07 * max(0, len(own) - 6) for own in rows.values()]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(rows), squeeze=False, height_ratios=heights)[:, 0]
     for part, (title, groups) in zip(parts, rows.items(), strict=True):

@@ -9,6 +9,13 @@ from remem.types import Json
 CAPTIONS = {
     "accuracy": "After every phase: accuracy on all classes seen so far; bands are 95 % intervals over seeds.",
     "memory": "Samples held per old class (lines) and per new class (dotted) in every phase, and the same enlarged.",
+    "bytes": "Samples, or kB as stored, per old class (lines) and per new class (dotted) in every phase, and the same "
+    "enlarged. Bytes are samples times the mean size of a sample in that phase.",
+    "decisions": "What was decided in every phase: the old share, and the part of the latest classes' harder half; "
+    "means over seeds.",
+    "coded": "What was decided in every phase: how exactly samples are stored (the codec of most seeds, exact ones on "
+    "top), the old share, and the part of the latest classes' harder half (means over seeds).",
+    "path": "What the policy would do in the paper's scenarios: 100 classes of 500 samples, 50 of them in phase 0.",
     "matrix": "Accuracy on the classes of every phase, after every phase; the mean over seeds.",
     "forgetting": "Points that the classes of a phase lost from their best to their last accuracy.",
     "losses": "The sum of all loss terms, epoch by epoch; dotted lines part the phases.",
@@ -48,7 +55,8 @@ def figure_sections(data: Json) -> list[str]:
     courses = [(place, policy["name"]) for place, policy in policies if policy["course"]["epoch"]]
     parts = [
         _section("Accuracy", "accuracy", CAPTIONS["accuracy"], _choice("scenario", "accuracy", scenarios)),
-        _section("Memory", "memory", CAPTIONS["memory"], _choice("scenario", "memory", scenarios)),
+        _memory(data, _choice("scenario", "memory", scenarios)),
+        *_decisions(data, _choice("scenario", "decisions", scenarios)),
         _section("Phase by phase matrix", "matrix", CAPTIONS["matrix"], _choice("group", "matrix", groups)),
     ]
     if any(group["forgetting"] for group in data["groups"]):
@@ -62,10 +70,31 @@ def figure_sections(data: Json) -> list[str]:
         parts.append(_section("Losses", "losses", CAPTIONS["losses"], _choice("run", "losses", logged)))
     if spaces:
         parts.append(_section("Policy", "policy", CAPTIONS["policy"], _choice("policy", "space", spaces, "policy")))
+    walking = [(place, policy["name"]) for place, policy in policies if policy["paths"]]
+    if walking:
+        choice = _choice("policy", "path", walking)
+        parts.append(_section("Paths of the policy", "path", CAPTIONS["path"], choice))
     if courses:
         choice = _choice("policy", "course", courses)
         parts.append(_section("Course of learning", "course", CAPTIONS["course"], choice))
     return parts
+
+
+def _memory(data: Json, choice: str) -> str:
+    """Samples per class; a choice between samples and bytes where bytes are known."""
+    if not any(group["bytes"] for group in data["groups"]):
+        return _section("Memory", "memory", CAPTIONS["memory"], choice)
+    units = _choice("unit", "memory", [(0, "samples"), (1, "kB")])
+    return _section("Memory", "memory", CAPTIONS["bytes"], choice + units)
+
+
+def _decisions(data: Json, choice: str) -> list[str]:
+    """Left out where all that was decided is one share for all phases."""
+    shares = {share for group in data["groups"] for share in group["share"]["y"]}
+    if len(shares) < 2 and not data["codecs"]:
+        return []
+    caption = CAPTIONS["coded" if data["codecs"] else "decisions"]
+    return [_section("Decisions", "decisions", caption, choice)]
 
 
 def _classes(data: Json, detailed: Sequence[tuple[int, str]]) -> str:

@@ -11,6 +11,7 @@ from remem.report.groups import Group
 from remem.runs.results import PhaseRecord, RunResult
 
 Point = tuple[int, float]  # phase, value
+PerClass = Callable[[PhaseRecord, PhaseRecord], tuple[float, float]]  # a phase and the one before it -> old, new
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ def accuracy_series(group: Group) -> Series:
     return over_seeds(group, lambda run: [(phase.phase, phase.accuracy) for phase in run.phases])
 
 
-def held_series(group: Group) -> tuple[Series, Series]:
-    """Samples held per old class and per new class in every phase that has both."""
-    held = {id(run): [(now.phase, samples_per_class(prior, now)) for prior, now in steps(run)] for run in group.runs}
+def held_series(group: Group, per_class: PerClass | None = None) -> tuple[Series, Series]:
+    """Samples, or bytes, held per old class and per new class in every phase that has both."""
+    count = per_class or samples_per_class
+    held = {id(run): [(now.phase, count(prior, now)) for prior, now in steps(run)] for run in group.runs}
     old, new = (
         over_seeds(group, lambda run, age=age: [(phase, pair[age]) for phase, pair in held[id(run)]])  # type: ignore[misc]
         for age in (0, 1)
@@ -51,6 +53,55 @@ def samples_per_class(prior: PhaseRecord, now: PhaseRecord) -> tuple[float, floa
     """Samples held per old class and per new class in a phase, given the phase before it."""
     old_classes = prior.classes_seen
     return now.held_old / old_classes, now.held_new / max(1, now.classes_seen - old_classes)
+
+
+def kilobytes_per_class(prior: PhaseRecord, now: PhaseRecord) -> tuple[float, float]:
+    """The same in kB as stored: the samples times the mean size of a sample in that phase."""
+    each = (now.held_bytes or 0) / max(1, now.held_old + now.held_new) / 1000
+    old, new = samples_per_class(prior, now)
+    return each * old, each * new
+
+
+def counts_bytes(group: Group) -> bool:
+    """Whether bytes are known in all phases after phase 0."""
+    later = [now for run in group.runs for _, now in steps(run)]
+    return bool(later) and all(phase.held_bytes is not None for phase in later)
+
+
+def share_series(group: Group) -> Series:
+    """The nominal old share in every phase in which one was chosen."""
+    return over_seeds(group, lambda run: [(p.phase, p.action.old_share) for p in run.phases if p.action is not None])
+
+
+def split_series(group: Group) -> Series:
+    """The harder half's part, where there was something to split."""
+    return over_seeds(
+        group,
+        lambda run: [
+            (p.phase, p.action.level2) for p in run.phases if p.action is not None and p.action.level2 is not None
+        ],
+    )
+
+
+def codecs_by_phase(group: Group) -> dict[int, list[str]]:
+    """The codecs of every phase after phase 0, one per seed; empty where samples are stored as they are."""
+    found: dict[int, list[str]] = {}
+    for run in group.runs:
+        for _, phase in steps(run):
+            if phase.codec is not None:
+                found.setdefault(phase.phase, []).append(phase.codec)
+    return found
+
+
+def codecs_in_order(groups: Sequence[Group]) -> list[str]:
+    """All codecs of these groups, the largest bytes per sample first."""
+    sizes: dict[str, list[float]] = {}
+    for run in (run for group in groups for run in group.runs):
+        for _, phase in steps(run):
+            if phase.codec is not None:
+                held = max(1, phase.held_old + phase.held_new)
+                sizes.setdefault(phase.codec, []).append((phase.held_bytes or 0) / held)
+    return sorted(sizes, key=lambda codec: -float(np.mean(sizes[codec])))
 
 
 def steps(run: RunResult) -> list[tuple[PhaseRecord, PhaseRecord]]:

@@ -25,8 +25,8 @@ p { margin: .4rem 0; max-width: 48rem; overflow-wrap: anywhere; }
   linear-gradient(to right, var(--line), transparent) left / .8rem 100%,
   linear-gradient(to left, var(--line), transparent) right / .8rem 100%;
   background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .94rem; }
+th, td { padding: .35rem .55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { font-weight: 600; }
 th.word, td.word { text-align: left; }
 th button { all: unset; cursor: pointer; }

@@ -34,6 +34,7 @@ def summary_sheet(results: Sequence[RunResult]) -> Sheet:
     extra = varying_settings(groups)
     references = [reference_of(group, groups) for group in groups]
     compares = any(reference is not None for reference in references)
+    in_bytes = any(run.bytes_peak is not None for run in results)
     rows = []
     for group, reference in zip(groups, references, strict=True):
         words: list[Cell] = [group.method + (ORACLE if group.oracle else ""), group.policy]
@@ -41,15 +42,22 @@ def summary_sheet(results: Sequence[RunResult]) -> Sheet:
         numbers: list[Cell] = [group.spread(measure) for measure in (AVERAGE, LAST, FORGETTING)]
         if compares:
             numbers += [None if reference is None else paired(group, reference, measure) for measure in (AVERAGE, LAST)]
-        rows.append((*words, len(group.runs), *numbers, max(run.samples_peak for run in group.runs)))
+        peaks: list[Cell] = [max(run.samples_peak for run in group.runs)]
+        peaks += [_peak_kilobytes(group)] if in_bytes else []
+        rows.append((*words, len(group.runs), *numbers, *peaks))
     columns = [
         *(Column((name,), "words") for name in ("method", "policy", *extra)),
         Column(("runs",), "count"),
         *(Column((name,)) for name in ("average %", "last %", "forgetting")),
         *(Column((f"{name} - {REFERENCE}",), "difference") for name in ("average", "last") if compares),
-        Column(("peak samples",), "count"),
+        *(Column((name,), "count") for name in ("peak samples", *(["peak kB"] if in_bytes else []))),
     ]
     return Sheet(tuple(columns), tuple(rows), notes=tuple(summary_notes(results, groups)))
+
+
+def _peak_kilobytes(group: Group) -> str | None:
+    known = [run.bytes_peak for run in group.runs if run.bytes_peak is not None]
+    return f"{max(known) / 1000:.1f}" if known else None
 
 
 def summary_notes(results: Sequence[RunResult], groups: Sequence[Group]) -> list[str]:

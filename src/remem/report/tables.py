@@ -46,9 +46,13 @@ def comparison_table(results: Sequence[RunResult]) -> Table:
 
 
 def phase_table(run: RunResult) -> Table:
-    """One row per phase of a run."""
-    header = ("phase", "classes", "accuracy %", "CNN %", "NME %", "old share", "held old", "held new")
-    return Table(header, tuple(_phase_row(phase) for phase in run.phases))
+    """One row per phase of a run; with codecs and bytes where these are known."""
+    header: tuple[str, ...] = ("phase", "classes", "accuracy %", "CNN %", "NME %", "old share", "held old", "held new")
+    rows = [_phase_row(phase) for phase in run.phases]
+    if any(phase.codec is not None for phase in run.phases):
+        header = (*header, "codec", "kB held")
+        rows = [(*row, *_stored(phase)) for row, phase in zip(rows, run.phases, strict=True)]
+    return Table(header, tuple(rows))
 
 
 def totals_line(run: RunResult) -> str:
@@ -80,3 +84,8 @@ def _phase_row(phase: PhaseRecord) -> tuple[str, ...]:
     share = NOTHING if phase.action is None else f"{phase.action.old_share:.2f}"
     counts = (str(phase.held_old), str(phase.held_new))
     return (str(phase.phase), str(phase.classes_seen), *(hundredths(value) for value in accuracies), share, *counts)
+
+
+def _stored(phase: PhaseRecord) -> tuple[str, str]:
+    size = NOTHING if phase.held_bytes is None else f"{phase.held_bytes / 1000:.1f}"
+    return phase.codec or NOTHING, size

@@ -32,14 +32,17 @@ def open_tracker(kind: str, name: str, out: Path) -> Tracker:
 
 @contextmanager
 def track_run(kinds: Sequence[str], out: Path) -> Iterator[Emit]:
-    """A subscriber for one run or one policy's learning in `out`."""
+    """A subscriber for one run or one policy's learning in `out`; resumed work goes on with its trackers."""
     check_trackers(kinds)
     subscribers = [RunSubscriber(open_tracker(kind, out.name, out), out) for kind in kinds]
     try:
         yield fan_out(*subscribers)
-    finally:
+    except BaseException:  # whatever was missed is added by work that is resumed
         for subscriber in subscribers:
             subscriber.tracker.close()
+        raise
+    for subscriber in subscribers:
+        subscriber.finish()
 
 
 @contextmanager

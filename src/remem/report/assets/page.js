@@ -62,23 +62,59 @@
         layout({ xaxis: phaseAxis(), yaxis: { title: "accuracy %" } })];
     },
     memory() {
-      const groups = inScenario("scenario-memory");
-      const highest = Math.max(1, ...groups.filter((group) => !group.oracle).flatMap((group) => group.old.y));
+      const bytes = value("unit-memory") === 1;
+      const unit = bytes ? "kB" : "samples";
+      const held = (group) => (bytes ? group.bytes : [group.old, group.new]);
+      const groups = inScenario("scenario-memory").filter((group) => held(group));
+      const highest = Math.max(bytes ? 0.1 : 1, ...groups.filter((group) => !group.oracle).flatMap((group) => held(group)[0].y));
       const stacked = narrow();
       const traces = groups.flatMap((group) => [["x", "y"], ["x2", "y2"]].flatMap(([x, y], view) => {
         const own = { xaxis: x, yaxis: y, showlegend: view === 0, legendgroup: group.name };
         const fresh = { ...own, showlegend: false, line: { color: group.colour, dash: "dot", width: 2 },
           marker: { size: 7, symbol: "circle-open" } };
-        const say = (age) => `<b>%{fullData.name}</b><br>phase %{x}: %{y:.1f} per ${age} class%{customdata}<extra></extra>`;
-        return [line(group, group.old, 1, { ...own, line: { color: group.colour, width: 2 }, hovertemplate: say("old") }, ""),
-          line(group, group.new, 1, { ...fresh, hovertemplate: say("new") }, "")];
+        const codecs = group.old.x.map((phase) => (group.codecs[phase] ? `<br>codec ${counted(group.codecs[phase])}` : ""));
+        const say = (age) => `<b>%{fullData.name}</b><br>phase %{x}: %{y:.1f} ${unit} per ${age} class%{customdata}%{text}<extra></extra>`;
+        const [old, recent] = held(group);
+        return [line(group, old, 1, { ...own, line: { color: group.colour, width: 2 }, text: codecs, hovertemplate: say("old") }, ""),
+          line(group, recent, 1, { ...fresh, text: codecs, hovertemplate: say("new") }, "")];
       }));
       const [left, right] = stacked ? [[0, 1], [0, 1]] : [[0, 0.46], [0.56, 1]];
       return [traces, layout({
         xaxis: phaseAxis({ domain: left, anchor: "y" }), xaxis2: phaseAxis({ domain: right, anchor: "y2" }),
-        yaxis: { title: "samples per class", rangemode: "tozero", domain: stacked ? [0.58, 1] : [0, 1], anchor: "x" },
+        yaxis: { title: `${unit} per class`, rangemode: "tozero", domain: stacked ? [0.58, 1] : [0, 1], anchor: "x" },
         yaxis2: { title: "enlarged", range: [0, 1.25 * highest], domain: stacked ? [0, 0.42] : [0, 1], anchor: "x2" },
       })];
+    },
+    decisions() {
+      const groups = inScenario("scenario-decisions").filter((group) => group.share.x.length);
+      const splits = groups.some((group) => group.split.x.length);
+      const parts = [...(data.codecs.length ? ["codec"] : []), "old share", ...(splits ? ["harder half's part"] : [])];
+      const traces = groups.flatMap((group) => parts.map((title, place) => {
+        const id = place ? place + 1 : "";
+        const own = { xaxis: `x${id}`, yaxis: `y${id}`, showlegend: place === 0, legendgroup: group.name };
+        if (title !== "codec") return line(group, title === "old share" ? group.share : group.split, 1, own, "");
+        const phases = Object.keys(group.codecs).map(Number);
+        return { ...own, x: phases, y: phases.map((phase) => most(group.codecs[phase])), name: group.name, mode: "lines+markers",
+          line: { color: group.colour, dash: group.dash, width: 2, shape: "hvh" }, marker: { size: 7 },
+          text: phases.map((phase) => counted(group.codecs[phase])),
+          hovertemplate: "<b>%{fullData.name}</b><br>phase %{x}: %{text}<extra></extra>" };
+      }));
+      return [traces, panels(parts, data.codecs, phaseAxis())];
+    },
+    path() {
+      const policy = data.policies[value("policy-path")];
+      const coded = policy && policy.codecs.length > 0;
+      const splits = policy && policy.paths.some((path) => path.steps.some((step) => step.split !== null));
+      const parts = [...(coded ? ["codec"] : []), "old share", ...(splits ? ["harder half's part"] : [])];
+      const colours = ["#0072B2", "#D55E00", "#009E73"];
+      const traces = (policy ? policy.paths : []).flatMap((path, number) => parts.map((title, place) => {
+        const id = place ? place + 1 : "", key = { "codec": "codec", "old share": "share" }[title] || "split";
+        return { x: path.steps.map((_, i) => 50 + 50 * (i + 1) / path.phases), y: path.steps.map((step) => step[key]),
+          name: `N = ${path.phases}`, legendgroup: `N = ${path.phases}`, showlegend: place === 0, xaxis: `x${id}`, yaxis: `y${id}`,
+          mode: "lines+markers", marker: { size: 11 - 3 * number }, line: { color: colours[number], width: 5 - 1.5 * number },
+          hovertemplate: `<b>N = ${path.phases}</b><br>%{x} classes seen: ${title} %{y}<extra></extra>` };
+      }));
+      return [traces, panels(parts, coded ? policy.codecs : [], { title: "classes seen after the phase" })];
     },
     matrix() {
       const group = data.groups[value("group-matrix")];
@@ -197,6 +233,23 @@
       return [traces, { ...layout(look), height: 480, showlegend: false }];
     },
   };
+
+  // One plot above the other with a common x axis; the one of codecs has their names, exact ones on top.
+  function panels(parts, codecs, axis) {
+    const look = {}, share = 1 / parts.length;
+    parts.forEach((title, place) => {
+      const id = place ? place + 1 : "", last = place === parts.length - 1;
+      const top = 1 - place * share, names = { type: "category", categoryorder: "array", categoryarray: codecs.slice().reverse(),
+        range: [-0.5, codecs.length - 0.5] };
+      look[`yaxis${id}`] = { title, domain: [top - share + (last ? 0 : 0.04), top - 0.04], anchor: `x${id}`,
+        ...(title === "codec" ? names : { range: [0, 1.02] }) };
+      look[`xaxis${id}`] = { ...axis, title: last ? axis.title : "", anchor: `y${id}`, ...(place ? { matches: "x" } : {}) };
+    });
+    return { ...layout(look), height: 190 * parts.length + 80 };
+  }
+  const tally = (names) => names.reduce((found, name) => found.set(name, (found.get(name) || 0) + 1), new Map());
+  const most = (names) => [...tally(names)].sort((a, b) => b[1] - a[1])[0][0];
+  const counted = (names) => [...tally(names)].map(([name, times]) => (times > 1 ? `${name} x ${times}` : name)).join(", ");
 
   function heatmap(z, x, y, say, range, numbers = true) {
     const few = numbers && z.length <= 12;
