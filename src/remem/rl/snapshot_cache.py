@@ -58,11 +58,11 @@ class DiskSnapshotCache:
     """Caches one file per node, shared by all workers. Beyond the limit, the least recently used ones are evicted."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._limit = limit_bytes
 
     def put(self, node: Node, snapshot: Snapshot) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         facts = {**snapshot.facts, NODE: self._file(node).stem}
         save_snapshot(self._file(node), Snapshot(facts, snapshot.tensors))
         self._make_room()
@@ -81,11 +81,11 @@ class DiskSnapshotCache:
         return snapshot
 
     def _file(self, node: Node) -> Path:
-        return self._folder / (hashlib.sha256(repr(node).encode()).hexdigest()[:32] + SUFFIX)
+        return self.folder / (node_name(node) + SUFFIX)
 
     def _make_room(self) -> None:
         files = []
-        for path in self._folder.glob(f"*{SUFFIX}"):
+        for path in self.folder.glob(f"*{SUFFIX}"):
             with suppress(FileNotFoundError):
                 status = path.stat()
                 files.append((status.st_mtime_ns, status.st_size, path))
@@ -95,3 +95,8 @@ class DiskSnapshotCache:
                 return
             path.unlink(missing_ok=True)
             total -= size
+
+
+def node_name(node: Node) -> str:
+    """The name of a node's files."""
+    return hashlib.sha256(repr(node).encode()).hexdigest()[:32]
