@@ -1,5 +1,7 @@
 """Exceptions of remem. The command line prints an InputError as one line and exits with code 2."""
 
+import errno
+
 
 class InputError(ValueError):
     """The user's input is wrong. The message names the field, the given value and the allowed values."""
@@ -23,3 +25,16 @@ class NotHeldError(RuntimeError):
 
 class SealedError(RuntimeError):
     """The test set was read during policy training (protocol 3: no choice may depend on a test set)."""
+
+
+OF_THE_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)  # the last: of the disk below it
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether what went wrong while a file was read is the file's fault.
+
+    If not, it is raised as it is: no permission, no memory or no more open files are no reason to call a file damaged.
+    """
+    if isinstance(error, OSError):
+        return error.errno is None or error.errno in OF_THE_FILE
+    return not isinstance(error, MemoryError)

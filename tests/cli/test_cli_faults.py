@@ -39,15 +39,6 @@ def test_a_file_that_cannot_grow_is_named(vectors: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["config.json", "log.jsonl"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(remem: Command, vectors: str, tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    said = remem("run", "--dataset", vectors, *TINY, "--out", tmp_path / "run")
-    tmp_path.chmod(0o700)
-    assert said.code == 2
-    assert said.err == f"error: --out: {tmp_path / 'run'} cannot be written (Permission denied)\n"
-
-
 def test_links_in_a_circle_and_long_names_are_one_line(remem: Command, tmp_path: Path) -> None:
     for path, what in ((loop(tmp_path), "levels of symbolic links"), (tmp_path / ("x" * 300), "File name too long")):
         for command in (["resume", path], ["predict", path, path], ["run", path, "--out", tmp_path / "run"]):
