@@ -43,7 +43,7 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[SmallDisk]:
     folder.mkdir()
     if not sys.platform.startswith("linux") or which("mount") is None:
         pytest.skip("mounts a tmpfs; needs Linux")
-    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", folder]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
     mounted = subprocess.run(command, check=False, capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"may not mount a tmpfs: {mounted.stderr.strip()}")

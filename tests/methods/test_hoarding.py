@@ -32,6 +32,9 @@ class Toy(nn.Module):
     """A network, and what a loss has of it."""
 
     kept_by_class: list[Tensor] = []  # noqa: RUF012  (the cheat)
+    bank: Tensor
+    shared: list[Any]
+    numbers: list[int]
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +222,12 @@ class Sly(Icarl):
 
     def begin(self, network: Network, facts: PhaseFacts, held: Samples, describe: Describe) -> None:
         kept: list[Any] = []
-        network.backbone.register_forward_hook(lambda module, _, output: module.training or kept.append(output))
+
+        def keep(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not module.training:
+                kept.append(output)
+
+        network.backbone.register_forward_hook(keep)
         describe(held)
 
 

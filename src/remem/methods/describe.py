@@ -64,7 +64,8 @@ def describe(
             if mirrored is not None:
                 mirrored[start:stop] = network(inputs.flip(-1)).features.float().cpu().numpy()
             start = stop
-            watch.after_batch(len(values))
+            if len(chunks) > 1:  # one alone says nothing
+                watch.after_batch(len(values))
     watch.check("samples that are described", fabric)
     parts = (features, logits) if mirrored is None else (features, logits, mirrored)
     return Described(*(_joined(part, fabric) for part in parts))

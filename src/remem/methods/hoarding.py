@@ -5,9 +5,9 @@ that holds the latest batch stays as it is, heads have grown before, and a numbe
 matter. What is left over keeps samples outside the memory, whose budget is then worth nothing.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ DEEPEST = 12  # attributes, items and closures that are followed
 MOST = 100_000  # objects that are looked at in one place: what is larger has long been noticed
 PER_SAMPLE, PER_BATCH = 8, 64  # bytes that are too few to matter
 CONTAINERS = (list, tuple, set, frozenset, deque)
+NUMBERS = (NoneType, bool, int, float)
+EMPTY = (dict, OrderedDict, list, tuple, set)  # most attributes of a module are numbers, or tables without hooks
 DATA = (Tensor, np.ndarray, bytes, bytearray, dict, *CONTAINERS)
 TRUSTED = ("torch", "remem", "builtins", "numpy", "pydantic", "functools", "collections", "enum", "abc", "typing")
 
@@ -84,7 +86,7 @@ def footprint(network: torch.nn.Module, *others: object) -> dict[Place, int]:
         for attribute, value in vars(module).items():
             if attribute in ("_parameters", "_buffers"):
                 weights.extend((name, own, tensor) for own, tensor in value.items())
-            elif attribute != "_modules":
+            elif attribute != "_modules" and type(value) not in NUMBERS and (type(value) not in EMPTY or value):
                 plain.append((name, attribute, value))
     for name, attribute, value in (*weights, *plain):  # weights first: views of them cost nothing
         if size := walk.size(value):
