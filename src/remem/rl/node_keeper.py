@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 
 from remem.errors import DamagedFileError
-from remem.rl.paths import Node
-from remem.rl.snapshot_cache import node_name
+from remem.rl.paths import Node, node_name
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
 SUFFIX, NODE = ".training", "node"

@@ -1,6 +1,5 @@
 """Caches of inner-node snapshots, in memory or on disk, with a size limit. Evicted snapshots are trained again."""
 
-import hashlib
 import os
 from collections import OrderedDict
 from contextlib import suppress
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from remem.errors import DamagedFileError
-from remem.rl.paths import Node
+from remem.rl.paths import Node, node_name
 from remem.runs.migrations import migrate_episode
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
@@ -95,8 +94,3 @@ class DiskSnapshotCache:
                 return
             path.unlink(missing_ok=True)
             total -= size
-
-
-def node_name(node: Node) -> str:
-    """The name of a node's files."""
-    return hashlib.sha256(repr(node).encode()).hexdigest()[:32]
