@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.remem-ready
 
-.PHONY: demo test shuffle mutants torture sbom check bench docs clean
+.PHONY: demo test shuffle mutants torture sbom lock check bench docs clean
 
 demo: $(READY)
 	$(BIN)/remem demo
@@ -43,11 +43,19 @@ bench: $(READY)
 docs: $(READY) # the documentation site, into site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-$(READY): pyproject.toml constraints.txt
+lock: $(READY) # newer or other packages: renews the lock files, with `uv`
+	$(BIN)/python lock.py
+
+# Nothing is installed whose hash is not in the lock files; they have all packages, so pip need not look for others.
+HASHED = $(BIN)/python -m pip install --quiet --require-hashes --no-deps
+FOR_CUDA = from importlib.metadata import requires; exit(not any("nvidia" in name for name in requires("torch") or ()))
+$(READY): pyproject.toml requirements.lock requirements-cuda.lock
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "remem needs Python 3.11 or newer; this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(HASHED) --requirement requirements.lock
+	if $(BIN)/python -c '$(FOR_CUDA)'; then $(HASHED) --requirement requirements-cuda.lock; fi
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
 	touch $(READY)
 
 clean:

@@ -1,7 +1,7 @@
 """Writes a software bill of materials (CycloneDX 1.5) of the installed environment: `make sbom`.
 
-Versions are those of constraints.txt where the environment was made by `make`. There are no hashes of packages: the
-same version of torch has other files in every index (CPU, CUDA), and `make` accepts any of them.
+Versions are those of the lock files where the environment was made by `make`. The hashes of what may be installed are
+there: a version has several files, and an environment does not say which of them it came from.
 """
 
 import argparse

@@ -14,6 +14,7 @@ from remem.data.settings import DataSettings
 from remem.errors import BudgetError, InputError
 from remem.memory.store import Memory
 from remem.methods.events import EpochEnded
+from remem.methods.mnemonics import Mnemonics
 from remem.runs.build import open_episode
 from remem.runs.devices import open_fabric
 from remem.runs.phase0_cache import phase0_key
@@ -161,6 +162,31 @@ def test_refined_exemplars_are_stored_by_the_codec() -> None:
     assert max(episode._memory.samples().rows) >= len(pictures().train.labels)
     assert not episode.bank.owned()
     assert last.held_bytes == sum(map(len, episode.bank.codes()["ycc420-5"].values()))
+
+
+def test_refined_exemplars_never_exceed_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise makes refined pictures larger than their originals: those that do not fit stay as they were."""
+    held, real = list[int](), Memory.replace
+    refined = {"method": {"name": "mnemonics", "refine_steps": 2, "refine_lr": 0.3}, "finetune": {"epochs": 0}}
+    prepared = coded("webp-75", refined)
+    source = prepared.scenario.bank.next_row
+
+    def noting(self: Memory, label: int, old_row: int, new_row: int, size: int | None = None) -> None:
+        real(self, label, old_row, new_row, size)
+        if self._byte_bound is not None:
+            held.append(self.total_bytes)
+
+    monkeypatch.setattr(Memory, "replace", noting)
+    monkeypatch.setattr(Mnemonics, "_move", lambda self, network, stored, *rest: np.roll(stored, 1, axis=0) ^ 85)
+    episode = opened(prepared)
+    play(episode, prepared)
+    assert held
+    assert max(held) <= episode.bytes_peak <= prepared.budget.amount  # type: ignore[operator]
+    old = episode._memory.samples().of(range(5))
+    assert 0 < (old.rows < source).sum() < len(old)  # some stayed, some did not
+    codes = episode.bank.codes()["webp-75"]
+    assert sorted(codes) == sorted(episode._memory.samples().rows.tolist())  # nothing else is left
+    assert not episode.bank.owned()
 
 
 def test_files_are_kept_as_they_came(tmp_path: Path) -> None:

@@ -212,4 +212,4 @@ def test_a_child_that_does_not_end_is_killed() -> None:
         time.sleep(60)
         return 0
 
-    assert dict(run_trials([Trial(sleep, 0.2), Trial(lambda folder: 1, 30)], 2)) == {0: None, 1: 1}
+    assert dict(run_trials([Trial(sleep, 0.2), Trial(lambda folder: 1, 300)], 2)) == {0: None, 1: 1}

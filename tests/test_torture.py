@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from remem.storage import jsonfile
-from torture import allocations, damage, inputs, workloads
+from torture import allocations, damage, inputs, kills, workloads
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,3 +49,52 @@ def test_updates_killed_at_thirty_moments() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "; 0 failures, " in ended.stdout
     assert "'old': " in ended.stdout
+
+
+ATTEMPTS = """
+import subprocess, sys, time
+from pathlib import Path
+from torture import kills
+
+def main(words):
+    worker = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    (out / "begun").write_text("")
+    if "waits" in words:
+        worker.wait()
+
+kills.main, out = main, Path(sys.argv[1])
+for words, kill in (
+    (["ends"], kills.SPARED),
+    (["ends"], kills.Kill(event=1)),
+    (["ends"], kills.Kill(event=2)),
+    (["waits"], kills.Kill(seconds=0.0)),
+    (["waits"], kills.Kill(seconds=0.0, worker=True)),
+):
+    attempt = kills.Attempt(words, out, kill, out.parent / "log").run()
+    print(kill.kind, attempt.killed, attempt.code)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are found in /proc")
+def test_attempts_are_killed_as_planned(tmp_path: Path) -> None:
+    """A command that has a worker and writes one file: not at all, then at its file, itself, and its worker."""
+    (tmp_path / "out").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", ATTEMPTS, tmp_path / "out"], capture_output=True, text=True, cwd=ROOT, timeout=300
+    )
+    assert ended.stdout.splitlines() == [
+        "events False 0",
+        "events True -9",
+        "events False 0",  # there is no second one
+        "moments True -9",
+        "workers True 0",
+    ], ended.stderr
+
+
+def test_what_is_done_to_work_until_it_is_complete() -> None:
+    work = workloads.Workload(lambda out: ["run"], has_workers=True)
+    plan = kills._plan(kills.Kill(event=7), work, 5.0, Random(3))
+    assert plan[0] == kills.Kill(event=7)
+    assert plan[-1] == kills.SPARED
+    assert sorted(kill.kind for kill in plan[1:-1]) == ["events", "moments", "workers"]
+    assert all(0 <= kill.seconds <= 5 for kill in plan if kill.seconds is not None)

@@ -15,7 +15,7 @@ FIRST_SEED = 1_000_000  # beyond those of the tests
 class Allocations:
     steps: int = 0  # phases
     scenarios: int = 0
-    bytes_steps: int = 0  # blocks of fifty allocations in bytes
+    bytes_steps: int = 0  # allocations and stores whose bounds are bytes
     failures: list[str] = field(default_factory=list)
 
 
@@ -32,7 +32,10 @@ def _module() -> Any:
 def torture(steps: int, rng: Random) -> Allocations:
     """So many steps, a tenth of them in bytes."""
     module, tally = _module(), Allocations()
-    in_bytes = module.test_samples_of_any_size_are_dropped_from_the_end_until_their_bytes_fit
+    in_bytes = (
+        module.test_samples_of_any_size_are_dropped_from_the_end_until_their_bytes_fit,
+        module.test_rows_of_any_size_are_replaced_within_the_bytes,
+    )
     seed = FIRST_SEED + rng.randrange(10**9)
     while tally.steps < steps:
         seed += 1
@@ -43,10 +46,11 @@ def torture(steps: int, rng: Random) -> Allocations:
         tally.scenarios += 1
         tally.steps += len(module.random_world(seed).data) - 1
         if tally.scenarios % 200 == 0:
-            try:
-                in_bytes(seed)
-            except Exception as error:
-                tally.failures.append(f"bytes {seed}: {type(error).__name__}: {error}")
-            tally.bytes_steps += 50
-            tally.steps += 50
+            for check in in_bytes:
+                try:
+                    check(seed)
+                except Exception as error:
+                    tally.failures.append(f"{check.__name__} {seed}: {type(error).__name__}: {error}")
+                tally.bytes_steps += 50
+                tally.steps += 50
     return tally

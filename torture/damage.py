@@ -19,7 +19,7 @@ from remem.runs.results import load_predictions, load_result
 from remem.runs.run import read_config
 from remem.storage.tensorfile import load_snapshot
 from remem.studies.run import read_study
-from torture.workloads import commands
+from torture.workloads import workloads
 
 
 @dataclass
@@ -85,9 +85,10 @@ def damaged(content: bytes, rng: Random) -> bytes:
 def torture(cases: int, rng: Random, folder: Path) -> Damage:
     """So many cases, in turn over all files."""
     tally = Damage()
-    for kind, words in commands(folder).items():
+    works = workloads(folder)
+    for kind in dict.fromkeys(name.partition("/")[0] for name in READERS):
         with suppress(SystemExit), redirect_stdout(StringIO()):
-            main([*words, "--out", str(folder / kind), "--quiet"])
+            main([*works[kind].start(folder / kind), "--quiet"])
     wholes = {name: (folder / name).read_bytes() for name in READERS}
     expected = {name: read(folder / name) for name, read in READERS.items()}
     while tally.cases < cases:

@@ -1,11 +1,16 @@
-"""Kills work at every file event and at random ones, again and again, and compares what is left with work never killed.
+"""Kills work by SIGKILL, again and again, and compares what is left with work never killed.
 
-Every attempt is a fork of a process that has imported everything, and kills itself by SIGKILL.
+At every file event below its folder and at random ones; at random moments; and its worker processes at random moments.
+Every attempt is a fork of a process that has imported everything.
 """
 
 import os
 import signal
 import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,52 +18,115 @@ from shutil import rmtree
 from typing import Any
 
 from remem.cli.main import main
-from torture.workloads import commands, contents
+from torture.workloads import Workload, contents, workloads
 
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.truncate")
+LONGEST = 300.0  # seconds of one attempt; all take a few
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What is killed, and when: at the so-manieth file event of the command, or after so many seconds."""
+
+    event: int | None = None
+    seconds: float | None = None
+    worker: bool = False  # one of its workers, so many seconds after the first has begun, not the command itself
+
+    @property
+    def kind(self) -> str:
+        return "workers" if self.worker else "moments" if self.seconds is not None else "events"
+
+
+SPARED = Kill()
 
 
 @dataclass
 class Tally:
     kills: int = 0
-    finished: int = 0  # pieces of work that were killed at least once, and are complete
+    by_kind: Counter[str] = field(default_factory=Counter)
+    finished: Counter[str] = field(default_factory=Counter)  # work that was killed at least once, and is complete
     failures: list[str] = field(default_factory=list)
 
 
-def attempt(words: list[str], out: Path, kill_at: int | None, log: Path, seconds: float | None = None) -> int:
-    """Runs a command in a fork that is killed at its so-manieth file event below `out`, or after so many seconds.
+@dataclass
+class Attempt:
+    """A command in a fork, and how it ended."""
 
-    Returns the exit status.
-    """
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    seen = 0
+    words: list[str]
+    out: Path
+    kill: Kill
+    log: Path
+    killed: bool = False
+    code: int = 0
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal seen
-        if event in EVENTS and is_below(arguments, out):
-            seen += 1
-            if seen == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def run(self) -> "Attempt":
+        child = os.fork()
+        if not child:
+            self._command()
+        began, workers = time.monotonic(), set[int]()
+        deadline = began + LONGEST
+        while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if self.kill.worker and not workers:
+                began = time.monotonic()
+            workers.update(children(child))
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+            elif self.kill.seconds is not None and time.monotonic() - began >= self.kill.seconds and not self.killed:
+                self.killed = self._kill(child)
+            time.sleep(0.002)
+        self.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.killed |= self.kill.event is not None and self.code == -signal.SIGKILL
+        while any(map(is_running, workers)) and time.monotonic() < deadline:  # they notice that it has gone
+            time.sleep(0.002)
+        return self
 
-    sys.addaudithook(hook)
-    if seconds is not None:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a process as SIGKILL does: no code of its own runs
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        main([*words, "--quiet"])
-    except SystemExit as end:
-        os._exit(int(end.code or 0))
-    except BaseException:
-        import traceback
+    def _kill(self, child: int) -> bool:
+        """Kills the command or one of its workers; False if there is none yet."""
+        victim = next(children(child), None) if self.kill.worker else child
+        if victim is None:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+            return True
+        return False
 
-        traceback.print_exc()
-        os._exit(70)
-    os._exit(0)
+    def _command(self) -> None:
+        """In the fork: the command itself."""
+        target = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        seen = 0
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            nonlocal seen
+            if event in EVENTS and is_below(arguments, self.out):
+                seen += 1
+                if seen == self.kill.event:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+        try:
+            main([*self.words, "--quiet"])
+        except SystemExit as end:
+            os._exit(int(end.code or 0))
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(70)
+        os._exit(0)
+
+
+def children(process: int) -> Iterator[int]:
+    """The child processes, where the system lists them."""
+    with suppress(OSError):
+        yield from map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())
+
+
+def is_running(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def is_below(arguments: tuple[Any, ...], out: Path) -> bool:
@@ -68,42 +136,57 @@ def is_below(arguments: tuple[Any, ...], out: Path) -> bool:
 
 
 def torture(kills: int, rng: Random, folder: Path) -> Tally:
-    """At least so many kills, in turn over all kinds of work: first at every file event, then at random ones."""
+    """At least so many kills, in turn over all kinds of work."""
     import remem.cli.learn_policy
     import remem.cli.run
     import remem.cli.study
     import remem.studies.run  # noqa: F401  (imports torch, once for all forks)
 
     tally, log = Tally(), folder / "output"
-    works = commands(folder)
-    wanted = {}
-    for kind, words in works.items():
-        code = attempt([*words, "--out", str(folder / f"whole-{kind}")], folder / "none", None, log)
-        assert code == 0, log.read_text()
-        wanted[kind] = contents(folder / f"whole-{kind}")
+    works = workloads(folder)
+    wanted, seconds = {}, {}
+    for kind, work in works.items():
+        started, out = time.monotonic(), folder / f"whole {kind}"
+        whole = Attempt(work.start(out), out, SPARED, log).run()
+        assert whole.code == 0, log.read_text()
+        wanted[kind], seconds[kind] = contents(out), time.monotonic() - started
     event = dict.fromkeys(works, 1)
     while tally.kills < kills:
-        for kind, words in works.items():
+        for kind, work in works.items():
             out = folder / kind
             rmtree(out, ignore_errors=True)
-            if not _in_pieces(words, out, event[kind], rng, tally, log):
+            first = Kill(event=event[kind])
+            if not _in_pieces(work, out, _plan(first, work, seconds[kind], rng), tally, log):
                 event[kind] = 0  # beyond the last event: from now on at random
             event[kind] += 1
+            tally.finished[kind] += 1
             if contents(out) != wanted[kind]:
                 tally.failures.append(f"{kind}, first killed at event {event[kind] - 1}: not equal")
     return tally
 
 
-def _in_pieces(words: list[str], out: Path, first: int, rng: Random, tally: Tally, log: Path) -> bool:
+def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill]:
+    """One after another: at a file event, twice or three times at random, and at last none.
+
+    What is resumed takes less time than the whole, so that later moments would find nothing to kill.
+    """
+    rest = [Kill(event=rng.randint(1, 60)), Kill(seconds=rng.uniform(0, seconds / 2))]
+    if work.has_workers:
+        rest.append(Kill(seconds=rng.uniform(0, seconds / 2), worker=True))
+    rng.shuffle(rest)
+    return [first, *rest, SPARED]
+
+
+def _in_pieces(work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
     """Kills a command, and those that resume it, until one is let through; whether the first one was killed."""
-    start = [*words, "--out", str(out)]
-    hit = attempt(start, out, first, log) == -signal.SIGKILL
-    tally.kills += hit
-    for place in (rng.randint(1, 60), rng.randint(1, 60), None):
-        resume = ["resume", str(out)] if any(out.glob("*.json")) else start
-        code = attempt(resume, out, place, log)
-        tally.kills += code == -signal.SIGKILL
-        if code not in (0, -signal.SIGKILL):
-            tally.failures.append(f"{' '.join(resume)} ended with {code}: {log.read_text()[-500:]}")
-    tally.finished += hit
-    return hit
+    first = False
+    for place, kill in enumerate(plan):
+        words = work.resume(out) if work.begun(out) else work.start(out)
+        attempt = Attempt(words, out, kill, log).run()
+        tally.kills += attempt.killed
+        tally.by_kind[kill.kind] += attempt.killed
+        first |= attempt.killed and place == 0
+        fine = (0, -signal.SIGKILL) if attempt.killed and not kill.worker else (0,)
+        if attempt.code not in fine:  # whoever loses a worker starts another, and ends well
+            tally.failures.append(f"{' '.join(words)} ended with {attempt.code}: {log.read_text()[-500:]}")
+    return first

@@ -13,10 +13,10 @@ import numpy as np
 
 from remem.errors import InputError
 from remem.estimator.versions import ModelFolder
-from torture.kills import attempt
+from torture.kills import SPARED, Attempt, Kill
 
 QUICK = ("--budget", "24", "--set", "train.epochs=2", "--set", "finetune.epochs=1", "--set", "net.hidden=[8]")
-KILLED = (-signal.SIGKILL, -signal.SIGALRM)
+KILLED = (-signal.SIGKILL,)
 
 
 @dataclass
@@ -64,7 +64,7 @@ def _stages(folder: Path, log: Path) -> list[_Stage]:
         if number > 1:
             copytree(whole, start)
         words, began = ["update", str(whole), str(folder / f"{number}.npz"), *QUICK], time.monotonic()
-        assert attempt(words, folder / "none", None, log) == 0, log.read_text()
+        assert Attempt(words, folder / "none", SPARED, log).run().code == 0, log.read_text()
         seconds = time.monotonic() - began
         stages.append(_Stage(start, words, number, _contents(whole, number), seconds))
     return stages
@@ -78,7 +78,7 @@ def _kill(
     if stage.start.exists():
         copytree(stage.start, model)
     words = [stage.words[0], str(model), *stage.words[2:]]
-    code = attempt(words, model, event, log, seconds)
+    code = Attempt(words, model, Kill(event, seconds), log).run().code
     where = f"update {stage.version}, killed at {f'event {event}' if seconds is None else f'{seconds:.3f} s'}"
     if code not in (0, *KILLED):
         tally.failures.append(f"{where}: ended with {code}: {log.read_text()[-500:]}")
@@ -89,7 +89,7 @@ def _kill(
         _require_whole(stage, model, found)
         tally.found["new" if found == stage.version else "old"] += 1
         if found < stage.version:
-            if attempt(words, model, None, log) != 0:
+            if Attempt(words, model, SPARED, log).run().code != 0:
                 raise ValueError(f"cannot be repeated: {log.read_text()[-500:]}")
             _require_whole(stage, model, stage.version)
     except (InputError, ValueError, OSError) as error:

@@ -1,7 +1,8 @@
 """Small pieces of work to be tortured: a run, a learning and a study on random vectors, and what they leave."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,37 @@ def write_data(path: Path) -> str:
     return f"npz:{path}"
 
 
-def commands(folder: Path) -> dict[str, list[str]]:
-    """By kind: the command without its --out."""
+@dataclass(frozen=True)
+class Workload:
+    """A command that works in a folder, and how to go on with it after a kill."""
+
+    start: Callable[[Path], list[str]]  # the folder -> the command
+    resume: Callable[[Path], list[str]] = lambda out: ["resume", str(out)]
+    begun: Callable[[Path], bool] = lambda out: any(out.glob("*.json"))  # whether there is something to go on with
+    has_workers: bool = False  # whether it starts processes of its own
+
+
+def workloads(folder: Path) -> dict[str, Workload]:
+    """By kind, all that is tortured."""
     data = write_data(folder / "data.npz")
     study = folder / "study.toml"
     study.write_text(
         f'[study]\npolicies = ["static", "fixed-0.6"]\nseeds = [0]\n[data]\nname = "{data}"\n[scenario]\nphases = 2\n'
         "[train]\nepochs = 1\ncheckpoint_minutes = 1e-9\n[finetune]\nepochs = 0\n[net]\nhidden = [8]\n"
     )
+    run = ["run", "--dataset", data, *RUN, *QUICK, *INSIDE]
+    learning = ["learn-policy", "--dataset", data, *LEARN, *QUICK, "--workers", "1"]
+    full = ["learn-policy", "--dataset", data, *LEARN, *QUICK, *INSIDE, "--fidelity", "full", "--workers", "2"]
     return {
-        "run": ["run", "--dataset", data, *RUN, *QUICK, *INSIDE],
-        "learning": ["learn-policy", "--dataset", data, *LEARN, *QUICK, "--workers", "1"],
-        "study": ["study", str(study), "--workers", "1"],
+        "run": _in_folder(run),
+        "learning": _in_folder(learning),  # in the command's own process
+        "full learning": _in_folder(full, has_workers=True),
+        "study": _in_folder(["study", str(study), "--workers", "1"], has_workers=True),
     }
+
+
+def _in_folder(words: list[str], *, has_workers: bool = False) -> Workload:
+    return Workload(lambda out: [*words, "--out", str(out)], has_workers=has_workers)
 
 
 def contents(out: Path) -> dict[str, Any]:

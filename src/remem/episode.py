@@ -327,14 +327,20 @@ class Episode:
         return self._learner.refine(new, old, held, self._held, self._replace, self.next_phase)
 
     def _replace(self, samples: Samples, values: Values) -> IntArray:
-        """Replaces rows by their refined versions and returns the new row numbers."""
+        """Replaces rows by their refined versions and returns the new row numbers.
+
+        A row whose refined version needs more bytes than the budget has left stays as it is.
+        """
         rows = self._bank.own(values)
         sizes = self._bank.keep(rows, self._codec).tolist() if self._counts_bytes else [None] * len(rows)
+        fits = np.ones(len(rows), np.bool_)
         numbers = samples.labels.tolist(), samples.rows.tolist(), rows.tolist()
-        for label, old, new, size in zip(*numbers, sizes, strict=True):
-            self._memory.replace(label, old, new, size)
-        self._bank.drop(samples.rows)
-        return rows
+        for place, (label, old, new, size) in enumerate(zip(*numbers, sizes, strict=True)):
+            fits[place] = self._memory.can_replace(old, size)
+            if fits[place]:
+                self._memory.replace(label, old, new, size)
+        self._bank.drop(np.where(fits, samples.rows, rows))
+        return np.where(fits, rows, samples.rows)
 
     def _load_new(self, phase: Phase, allocation: Allocation | None) -> None:
         """Loads new data at random, without replacement. A larger quota draws a superset of the rows."""

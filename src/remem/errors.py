@@ -1,5 +1,6 @@
 """Exceptions of remem. The command line prints an InputError as one line and exits with code 2."""
 
+import errno
 from collections.abc import Sequence
 
 
@@ -35,3 +36,16 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in a message: all of them, or the first and how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+OF_THE_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)  # the last: of the disk below it
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether what went wrong while a file was read is the file's fault.
+
+    If not, it is raised as it is: no permission, no memory or no more open files are no reason to call a file damaged.
+    """
+    if isinstance(error, OSError):
+        return error.errno is None or error.errno in OF_THE_FILE
+    return not isinstance(error, MemoryError)

@@ -18,13 +18,17 @@ LIMIT = 300  # seconds; far more than any command takes here on busy cores
 
 @dataclass(frozen=True)
 class Interrupt:
-    """A signal that a process sends itself at its first event of this kind, in this phase or a later one."""
+    """A signal that a process sends itself at its first event of this kind, in this phase or a later one.
+
+    `JobDone` is when a worker has done a job and has not yet said so.
+    """
 
     signal: signal.Signals
     event: str
     phase: int = 0
     role: str = "driver"  # or worker
     group: bool = False  # to the whole process group, as a terminal does
+    times: int = 1  # over all processes of this role
 
 
 class Ended(NamedTuple):

@@ -75,22 +75,6 @@ def test_a_full_disk_ends_in_one_line_with_the_way_on(
     assert remem("check", out).code == 0
 
 
-def test_a_disk_that_is_full_from_the_start(remem: Command, vectors: str, small_disk: Path) -> None:
-    (small_disk / "filler").write_bytes(bytes(64_000))
-    said = remem("run", "--dataset", vectors, *TINY, "--quiet", "--out", small_disk / "out")
-    assert (said.code, said.err.count("\n")) == (2, 1), said
-    assert "No space left on device" in said.err
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(remem: Command, vectors: str, tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    said = remem("run", "--dataset", vectors, *TINY, "--out", tmp_path / "run")
-    tmp_path.chmod(0o700)
-    assert said.code == 2
-    assert said.err == f"error: --out: {tmp_path / 'run'} cannot be written (Permission denied)\n"
-
-
 def test_links_in_a_circle_and_long_names_are_one_line(remem: Command, tmp_path: Path) -> None:
     for path, what in ((loop(tmp_path), "levels of symbolic links"), (tmp_path / ("x" * 300), "File name too long")):
         for command in (["resume", path], ["predict", path, path], ["run", path, "--out", tmp_path / "run"]):

@@ -168,3 +168,22 @@ def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(remem: Command, vectors:
     assert remem("resume", out, "--quiet", "--workers", 1).out == f"{out}\n"
     assert remem("learn-policy", *flags, "--workers", 1, "--quiet", "--out", whole).code == 0
     assert policy_of(out) == policy_of(whole)
+
+
+def test_killed_workers_cost_nothing_but_time(remem: Command, vectors: str, tmp_path: Path) -> None:
+    """Once: the job is done again. Three times the same job: it is named, and the rest is for `resume`."""
+    flags = ("learn-policy", "--dataset", vectors, *TINY[:-2], *LEARN, "--quiet", "--workers")
+    assert remem(*flags, 1, "--out", tmp_path / "whole").code == 0
+    for times in (1, 3):
+        out, interrupt = tmp_path / str(times), Interrupt(signal.SIGKILL, "JobDone", role="worker", times=times)
+        ended = run_command(tmp_path / f"mark {times}", interrupt, *flags, 2, "--out", out)
+        if times == 3:
+            assert (ended.code, ended.err) == (
+                1,
+                "error: task 0 full, path []: its worker was killed by SIGKILL, 3 times; what is done is kept, "
+                "and it can be resumed\n",
+            )
+            assert remem("resume", out, "--quiet", "--workers", 1).out == f"{out}\n"
+        else:
+            assert (ended.code, ended.err) == (0, "")
+        assert policy_of(out) == policy_of(tmp_path / "whole")

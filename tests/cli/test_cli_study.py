@@ -161,6 +161,20 @@ def test_a_killed_workers_run_is_done_again(quick: Path, whole: Path, tmp_path: 
     assert outcome(out) == outcome(whole)
 
 
+def test_a_run_that_kills_its_workers_is_named_and_can_be_resumed(
+    remem: Command, quick: Path, whole: Path, tmp_path: Path
+) -> None:
+    """As a machine does that has too little memory for it."""
+    out, interrupt = tmp_path / "out", Interrupt(signal.SIGKILL, "EpochEnded", phase=1, role="worker", times=3)
+    ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 1, "--out", out)
+    assert (ended.code, ended.err) == (
+        1,
+        f"error: {NAMES[0]}: its worker was killed by SIGKILL, 3 times; what is done is kept, and it can be resumed\n",
+    )
+    assert remem("resume", out, "--workers", 1, "--quiet").out == f"{out / 'summary.json'}\n"
+    assert outcome(out) == outcome(whole)
+
+
 def test_ctrl_c_says_how_to_go_on(quick: Path, tmp_path: Path) -> None:
     out, interrupt = tmp_path / "out", Interrupt(signal.SIGINT, "EpochEnded", phase=1)
     ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)

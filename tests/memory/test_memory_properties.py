@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from remem.action import Action, Decision, State
-from remem.errors import NotHeldError
+from remem.errors import BudgetError, NotHeldError
 from remem.memory.allocation import allocate, decide, feasible_tenths
 from remem.memory.allocator import Allocator, fit_bytes
 from remem.memory.budget import Budget, BudgetSpec, PhaseFacts, resolve
@@ -254,3 +254,31 @@ def test_samples_of_any_size_are_dropped_from_the_end_until_their_bytes_fit(bloc
             assert used(shrink(whole, fitted.budget + 1)) > limit  # nothing is dropped that fits
         else:
             assert fitted == whole
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_rows_of_any_size_are_replaced_within_the_bytes(block: int) -> None:
+    """After every single replacement the bytes are those of the rows, and within the bound."""
+    refused = 0
+    for seed in range(block * 50, block * 50 + 50):
+        rng = np.random.default_rng(seed)
+        memory, count = Memory(), int(rng.integers(1, 30))
+        sizes = dict(enumerate(rng.integers(1, 100, count).tolist()))
+        memory.load(0, np.arange(count), np.array(list(sizes.values())))
+        bound = sum(sizes.values()) + int(rng.integers(0, 50))
+        memory.open(count, bound)
+        for new in range(count, count + 40):
+            old, size = int(rng.choice(list(sizes))), int(rng.integers(1, 150))
+            fits = sum(sizes.values()) - sizes[old] + size <= bound
+            assert memory.can_replace(old, size) == fits
+            if fits:
+                memory.replace(0, old, new, size)
+                del sizes[old]
+                sizes[new] = size
+            else:
+                refused += 1
+                with pytest.raises(BudgetError, match=f"replacing row {old} would hold"):
+                    memory.replace(0, old, new, size)
+            assert memory.total_bytes == sum(sizes.values()) <= memory.byte_peak <= bound
+            assert sorted(memory.rows(0).tolist()) == sorted(sizes)
+    assert refused > 50

@@ -350,20 +350,24 @@ class Shifting(Mnemonics):
 
 
 def test_measures_are_shares_of_all_values_in_all_batches() -> None:
-    """5 new and 4 old exemplars of four values, in batches of 2: one value in four moves, by 3."""
+    """5 new and 4 old exemplars of four values, in batches of 2: one value in four moves, by 3.
+
+    Then there is no room for the new versions of two of the nine: they stay as they are, and are not counted.
+    """
     stored, versions = np.arange(48, dtype=np.float32).reshape(12, 4), dict[int, list[float]]()
+    full: set[int] = set()
     network = build_network(NetSettings(name="mlp"), (4,), HeadSettings(name="cosine"), seed=0)
 
     def put(samples: Samples, values: Values) -> IntArray:
         assert len(samples) <= 2
         versions.update(zip(samples.rows.tolist(), values.tolist(), strict=True))
-        return samples.rows
+        return np.array([row if row in full else row + 100 for row in samples.rows.tolist()])
 
     exemplars = Exemplars(
         Samples(np.arange(5), np.full(5, 2)),
         Samples(np.arange(8, 12), np.array([0, 0, 1, 1])),
         Samples(np.arange(8), np.full(8, 2)),
-        values=lambda samples: stored[samples.rows],
+        values=lambda samples: stored[samples.rows % 100],
         show=lambda values: values,
         replace=put,
     )
@@ -373,3 +377,7 @@ def test_measures_are_shares_of_all_values_in_all_batches() -> None:
         "refined_distance": (0.75,),
     }
     assert versions == {row: [4 * row + 3, 4 * row + 1, 4 * row + 2, 4 * row + 3] for row in (*range(5), *range(8, 12))}
+    full.update((0, 9))
+    share, measures = 7 / 9 / 4, method.refine(network, exemplars, PhaseFacts(1, 3, 0))
+    assert measures["refined_share"] == pytest.approx((share,))
+    assert measures["refined_distance"] == pytest.approx((3 * share,))

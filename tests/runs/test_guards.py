@@ -24,12 +24,13 @@ from remem.storage.atomic import write_atomically
 @pytest.mark.skipif(sys.platform == "win32", reason="no folder lock on Windows")
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     hold = f"""
-import fcntl, os, time
+import fcntl, os, sys
 fcntl.flock(os.open({str(tmp_path)!r}, os.O_RDONLY), fcntl.LOCK_EX)
 print("held", flush=True)
-time.sleep(60)
+sys.stdin.read()  # until it is killed
 """
-    with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as other:
+    command = [sys.executable, "-c", hold]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(InputError, match="is in use by another process"):

@@ -21,6 +21,7 @@ from remem.runs.results import load_result
 from remem.runs.run import run_in_folder, run_or_resume
 from remem.storage.event_log import read_log
 
+MOST_STOPS = 100  # far more than epochs
 SMALL = {"train": {"epochs": 3, "batch_size": 16}, "finetune": {"epochs": 2}}
 RUNS: dict[str, Callable[[], Prepared]] = {
     "icarl": lambda: ready(blobs(), SMALL),
@@ -40,14 +41,13 @@ def ask_to_stop(event: Event) -> None:
 
 def in_pieces(prepared: Prepared, out: Path, emit: Callable[[Event], None]) -> int:
     """Runs and resumes until the run is complete; returns how often it was stopped."""
-    stops = 0
-    while True:
+    for stops in range(MOST_STOPS):
         try:
             run_or_resume(prepared, out, emit)
         except Interrupted:
-            stops += 1
-        else:
-            return stops
+            continue
+        return stops
+    raise AssertionError(f"not complete after {MOST_STOPS} stops")
 
 
 def files_of(out: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 import traceback
 from typing import Any, cast
@@ -29,6 +30,7 @@ WAYS_ON = {  # what the user can mend, and how
     errno.EMFILE: "raise the limit on open files (`ulimit -n`)",
     errno.ENFILE: "close other programs: the system has no more open files",
 }
+LESS_MEMORY = "a smaller network, image size or train.batch_size, fewer --workers or fewer devices need less"
 
 
 class Stopped(Exception):
@@ -55,7 +57,9 @@ def explain(error: Exception) -> tuple[int, str] | None:
         line = f"{where}{error.strerror or error}"
         return (2, f"{line}; {WAYS_ON[error.errno]}") if error.errno in WAYS_ON else (1, line)
     if isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate memory" in str(error):
-        return 1, "out of memory; a smaller train.batch_size, fewer --workers or fewer devices need less"
+        return 1, f"out of memory{_amount(error)}; {LESS_MEMORY}"
+    if str(error) == "can't start new thread":
+        return 1, f"no thread can be started: out of memory or of processes (`ulimit -u`); {LESS_MEMORY}"
     if isinstance(error, RecursionError):
         return 2, "the input is nested too deep"
     if isinstance(error, UnicodeError):
@@ -74,6 +78,14 @@ def report(error: Exception, *, debug: bool) -> int:
     if line:
         print(f"error: {' '.join(line.split())}", file=sys.stderr)
     return code
+
+
+def _amount(error: Exception) -> str:
+    """What could not be had, as numpy or torch say it."""
+    numpy_says = re.match(r"Unable to allocate ([\d.]+ \w+) ", str(error))
+    torch_says = re.search(r"tried to allocate (\d+ bytes)", str(error))
+    said = numpy_says or torch_says
+    return f" ({said.group(1)} at once)" if said else ""
 
 
 def _usage(error: Exception) -> str:

@@ -157,6 +157,8 @@ def _problems(read: Callable[[], object], way: str) -> Iterator[str]:
         read()
     except InputError as error:
         yield f"{error}; {way}" if way and way not in str(error) else str(error)
+    except OSError as error:
+        yield f"{error.filename}: cannot be read ({error.strerror}); it may be whole"
 
 
 def _fail(text: str) -> None:

@@ -150,18 +150,19 @@ def read_npz(path: Path, keys: Sequence[str], max_gigabytes: float = MAX_GIGABYT
     try:
         with path.open("rb") as file:
             limit = max(max_gigabytes * 1e9, 10 * path.stat().st_size)
-            if zipfile.is_zipfile(file):
-                _check_sizes(file, path, keys, limit)
+            if not zipfile.is_zipfile(file):
+                raise DamagedFileError(f"{path}: not an .npz archive; expected one with arrays such as {keys[0]}")
+            _check_sizes(file, path, keys, limit)  # from here on, too little memory is the machine's
             file.seek(0)
             content = np.load(file, allow_pickle=False)
-            if not isinstance(content, np.lib.npyio.NpzFile):
-                raise DamagedFileError(f"{path}: not an .npz archive; expected one with arrays such as {keys[0]}")
             return {key: content[key] for key in keys if key in content}
     except InputError:
         raise
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: no such file; expected an .npz archive") from error
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"{path}: not a whole .npz archive ({error})") from error
 
 

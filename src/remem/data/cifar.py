@@ -11,7 +11,7 @@ from remem.data.pickles import Inert, read_bytes, unpickle
 from remem.data.preprocessing import Preprocessing
 from remem.data.settings import DataSettings
 from remem.data.source import ArraySource, Dataset, DatasetEntry, data_root, missing
-from remem.errors import DamagedFileError, InputError
+from remem.errors import DamagedFileError, InputError, is_damage
 from remem.types import IntArray
 
 PYTHON, BINARY = "cifar-100-python", "cifar-100-binary"
@@ -118,6 +118,8 @@ def load_cifar100(settings: DataSettings) -> Dataset:
         (train, train_notes), (test, test_notes) = (_source(read, folder, split, size) for split in ("train", "test"))
         names = names_of(folder)
     except OSError as error:
+        if not is_damage(error):
+            raise
         raise missing("cifar100", f"readable {folder.name}/{Path(error.filename).name}", root) from error
     if len(names) != CLASSES:
         raise DamagedFileError(f"{folder}: {len(names)} class names; expected {CLASSES}")

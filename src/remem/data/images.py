@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from remem.data.settings import MAX_PIXELS
-from remem.errors import DamagedFileError
+from remem.errors import DamagedFileError, is_damage
 
 Pixels = NDArray[np.uint8]
 
@@ -62,6 +62,8 @@ def decode(path: Path, size: int, content: bytes | None = None, *, max_pixels: i
         with _opened(path if content is None else io.BytesIO(content), max_pixels) as image:
             return square(image, size)
     except Exception as error:  # Pillow raises many exception types for broken files
+        if not is_damage(error):
+            raise
         raise _broken(path, error) from error
 
 
@@ -80,6 +82,8 @@ def short_side(path: Path, max_pixels: int = MAX_PIXELS) -> int:
         with _opened(path, max_pixels) as image:
             return min(image.size)
     except Exception as error:
+        if not is_damage(error):
+            raise
         raise _broken(path, error) from error
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from remem.errors import DamagedFileError, InputError
+from remem.errors import DamagedFileError, InputError, is_damage
 from remem.storage.limits import parse_json
 from remem.user_paths import expand
 
@@ -71,6 +71,8 @@ def _read_order(path: Path, classes: int) -> tuple[int, ...]:
     try:
         order = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"order: {path} is not a readable JSON file ({error})") from error
     if not isinstance(order, list) or any(type(label) is not int for label in order):
         raise InputError(f"order: {path} holds something else; expected a list of whole numbers")

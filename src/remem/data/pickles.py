@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from remem.errors import DamagedFileError
+from remem.errors import DamagedFileError, is_damage
 
 LARGEST_FILE = 2**29  # bytes; the largest official file has 155 MB
 MOST_OPCODES = 2_000_000  # that one has 200,000
@@ -60,6 +60,8 @@ def unpickle(content: bytes, path: Path, *, trusted: bool = False) -> dict[Any, 
             check_opcodes(content)
         built = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise anything
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"{path}: not a CIFAR-100 file ({error or type(error).__name__})") from error
     if not isinstance(built, dict):
         raise DamagedFileError(f"{path}: not a CIFAR-100 file (it holds no dictionary)")

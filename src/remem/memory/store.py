@@ -175,16 +175,26 @@ class Memory:
     def replace(self, label: int, old_row: int, new_row: int, size: int | None = None) -> None:
         """Replaces a row by its refined version at the same rank, and frees the original.
 
-        The new one may have another size. A bound in bytes is checked at the next `open`, before anything is loaded.
+        The new one may have another size. Raises if the bound in bytes would be exceeded.
         """
         places = np.flatnonzero(self._rows[label] == old_row)
         if not len(places):
             raise NotHeldError(f"row {old_row} of class {label} is not held, so nothing can replace it")
+        stored = self._replaced_bytes(old_row, size)
+        _require_within(self._byte_bound, stored, f"replacing row {old_row} would hold {stored} bytes")
         self._take(np.array([new_row], np.int64))
         self._rows[label][places[0]] = new_row
         self._status[old_row] = _FREED
         self._bytes[new_row] = self._bytes[old_row] if size is None else size
-        self._total_bytes += int(self._bytes[new_row] - self._bytes[old_row])
+        self._total_bytes = stored
+        self._note_peak()
+
+    def can_replace(self, old_row: int, size: int | None = None) -> bool:
+        """Whether the bound in bytes leaves room for another version of a held row, of this size."""
+        return self._byte_bound is None or self._replaced_bytes(old_row, size) <= self._byte_bound
+
+    def _replaced_bytes(self, old_row: int, size: int | None) -> int:
+        return self._total_bytes if size is None else self._total_bytes + size - int(self._bytes[old_row])
 
     def _free(self, rows: IntArray) -> None:
         self._status[rows] = _FREED

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from remem.data.augment import AugmentPlan, plain
 from remem.data.batches import batches, prefetched, shard
+from remem.methods.hoarding import HoardWatch
 from remem.nets.network import Network
 from remem.types import Reader, Samples
 
@@ -67,7 +68,7 @@ def describe(
     mirrored = table(len(samples), network.backbone.width) if mirror else None
     chunks = list(batches(samples, CHUNK, None))
     own = shard(len(chunks), fabric.global_rank, fabric.world_size)
-    start = sum(map(len, chunks[: own.start]))
+    start, watch = sum(map(len, chunks[: own.start])), HoardWatch(network)
     with evaluating(network), fabric.autocast():
         for values, _ in prefetched(reader, chunks[own]):
             inputs = plain(fabric.to_device(torch.from_numpy(values)), plan)
@@ -78,6 +79,9 @@ def describe(
             if mirrored is not None:
                 mirrored[start:stop] = network(inputs.flip(-1)).features.float().cpu().numpy()
             start = stop
+            if len(chunks) > 1:  # one alone says nothing
+                watch.after_batch(len(values))
+    watch.check("samples that are described", fabric)
     parts = (features, logits) if mirrored is None else (features, logits, mirrored)
     return Described(*(_joined(part, fabric) for part in parts))
 

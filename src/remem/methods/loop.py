@@ -17,6 +17,7 @@ from remem.data.batches import SMALLEST, batches, prefetched, shard
 from remem.errors import InputError
 from remem.events import Emit
 from remem.methods.events import EpochEnded
+from remem.methods.hoarding import HoardWatch
 from remem.methods.keeping import EpochState, Keeper, Place, restore, save_if_due, snapshot_of, stop
 from remem.methods.schedule import lr_factor
 from remem.methods.settings import TrainSettings
@@ -73,12 +74,14 @@ def run_stage(
         first, turn = saved.facts["epoch"], saved.facts["runner"]
         for runner, step in zip(runners, saved.facts["steps"], strict=True):
             runner.step = step
+    watch = HoardWatch(network, *(each.objective for each in stages))
     for epoch in range(first, stage.epochs):
         for place, runner in enumerate(runners):
             if (epoch, place) >= (first, turn):
                 keep = partial(_keep, Place(phase, start.number, epoch, place), stage, network, runners, context, start)
-                runner.epoch(epoch, begun, None if context.keeper is None else keep)
+                runner.epoch(epoch, watch, begun, None if context.keeper is None else keep)
                 begun = None
+    watch.check(f"phase {phase}, stage {stage.name}", context.fabric)
     _synchronise_statistics(network, context.fabric)
 
 
@@ -123,7 +126,9 @@ class StageRunner:
         self._draws = torch.Generator()  # of augmentations
         self._scale = 1 / self._total_factor() if stage.lr_is_total else 1.0
 
-    def epoch(self, epoch: int, begun: EpochState | None = None, after_step: AfterStep | None = None) -> None:
+    def epoch(
+        self, epoch: int, watch: HoardWatch, begun: EpochState | None = None, after_step: AfterStep | None = None
+    ) -> None:
         """One pass over the samples, or what is left of one that was stopped."""
         stage, started = self._stage, time.perf_counter()
         _choose_parameters(stage, self._network)
@@ -134,6 +139,7 @@ class StageRunner:
             for done, (inputs, labels, own) in self._inputs(epoch, begun):
                 for name, term in self._step_on(inputs, labels, own, epoch).items():
                     totals[name] = term + totals.get(name, 0.0)  # stays on the device: reading a value would block
+                watch.after_batch(len(labels))
                 if after_step is not None:
                     after_step(partial(self._state, done, totals))
         if self._context.fabric.world_size > 1:

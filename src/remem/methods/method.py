@@ -35,7 +35,8 @@ class Exemplars:
     latest: Samples  # all held samples of the latest phase
     values: Callable[[Samples], Values]  # as stored: (n, h, w, c) uint8 or (n, d) float32
     show: Callable[[Tensor], Tensor]  # stored values, also as floats -> inputs of the network
-    replace: Callable[[Samples, Values], IntArray]  # (samples, new values) -> row numbers of the new values
+    # (samples, new values) -> row numbers of the new values; the old ones where no bytes are left for the new
+    replace: Callable[[Samples, Values], IntArray]
 
 
 @dataclass(frozen=True)

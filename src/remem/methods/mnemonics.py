@@ -89,6 +89,8 @@ class Mnemonics(Lucir):
             before = exemplars.values(batch)
             after = self._move(network, before, batch.labels, targets, exemplars, rng)
             rows[places] = exemplars.replace(batch, after)
+            same = rows[places] == batch.rows  # no room for their new versions
+            after[same] = before[same]
             values, changed = values + before.size, changed + int((before != after).sum())
             distance += float(np.abs(after.astype(np.float64) - before).sum())
         return Refined(Samples(rows, part.labels), values, changed, distance)

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from remem import __version__
-from remem.errors import DamagedFileError, InputError
+from remem.errors import DamagedFileError, InputError, is_damage
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Core, Learned
 from remem.policies.path import FixedPath
@@ -202,6 +202,8 @@ def _read_network(folder: Path, facts: TwoLevelFacts | ThreeLevelFacts) -> TwoLe
     try:
         content = path.read_bytes()
     except OSError as error:
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"{path}: cannot be read ({error.strerror})") from error
     if hashlib.sha256(content).hexdigest() != facts.sha256:
         raise DamagedFileError(f"{path}: does not match its checksum in {FACTS}; the policy is damaged")

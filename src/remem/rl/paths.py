@@ -1,5 +1,6 @@
 """Action paths through a task. Their states depend on counts only, so paths are sampled before any training."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -39,6 +40,11 @@ def task_key(learn: LearnSettings, number: int, epoch: int, run: str) -> TaskKey
 
 
 Node = tuple[TaskKey, ActionPath]  # a task and the actions of phases 1..i; () is the end of phase 0
+
+
+def node_name(node: Node) -> str:
+    """The name of a node's files."""
+    return hashlib.sha256(repr(node).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

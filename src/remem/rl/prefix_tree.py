@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from remem import interrupts
 from remem.episode import Episode
+from remem.rl.node_keeper import NodeKeeper
 from remem.rl.paths import ActionPath, Node, Task, TaskKey
 from remem.rl.snapshot_cache import SnapshotCache
 from remem.storage.tensorfile import Snapshot
@@ -11,9 +13,11 @@ from remem.storage.tensorfile import Snapshot
 class PrefixTrainer:
     """Trains nodes, each from its parent: the current episode if it is the parent, else the nearest cached ancestor."""
 
-    def __init__(self, open_episode: Callable[[Task], Episode], cache: SnapshotCache) -> None:
+    def __init__(
+        self, open_episode: Callable[[Task], Episode], cache: SnapshotCache, keeper: NodeKeeper | None = None
+    ) -> None:
         self._open = open_episode
-        self._cache = cache
+        self._cache, self._keeper = cache, keeper
         self._at: Node | None = None
         self._episode: Episode | None = None
         self.trained = 0  # phases, including repeated ones
@@ -48,6 +52,15 @@ class PrefixTrainer:
 
     def _advance(self, task: Task, path: ActionPath) -> float:
         """Trains and evaluates the last phase of the path: Algorithm 1, lines 12-19. Returns the reward."""
+        if self._keeper is None:
+            return self._train_node(task, path)
+        self._keeper.enter((task.key, path))
+        with interrupts.deferred():  # a signal stops training between two steps, where all can be saved
+            reward = self._train_node(task, path)
+            interrupts.stop_if_requested()
+            return reward
+
+    def _train_node(self, task: Task, path: ActionPath) -> float:
         episode, phase = self._episode, task.scenario.phases[len(path)]
         assert episode is not None
         self._at = None  # an interrupted phase leaves an episode that must not be used again

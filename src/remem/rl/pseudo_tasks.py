@@ -29,9 +29,10 @@ from remem.rl.batched.nodes import BatchedNodes
 from remem.rl.batched.runs import FeatureTask, can_batch
 from remem.rl.config import LearnConfig
 from remem.rl.feature_bank import CodedFeatures, FeatureBank, Features
+from remem.rl.node_keeper import NodeKeeper
 from remem.rl.paths import ActionPath, Node, Reward, Task, TaskKey
 from remem.rl.prefix_tree import PrefixTrainer, one_by_one
-from remem.rl.snapshot_cache import SnapshotCache
+from remem.rl.snapshot_cache import DiskSnapshotCache, SnapshotCache
 from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig
 from remem.runs.devices import open_fabric
@@ -48,7 +49,10 @@ class PseudoTasks:
 
     def __init__(self, config: LearnConfig, cache: SnapshotCache) -> None:
         self._config = config
-        self._trainer = PrefixTrainer(self.open, cache)
+        self._keeper: NodeKeeper | None = None
+        if isinstance(cache, DiskSnapshotCache):
+            self._keeper = NodeKeeper(cache.folder, 60 * config.target.train.checkpoint_minutes)
+        self._trainer = PrefixTrainer(self.open, cache, self._keeper)
         self._prepared: dict[TaskKey, Prepared] = {}
         self._tasks: dict[TaskKey, Task] = {}
         self._fabrics: dict[str, Fabric] = {}  # by precision
@@ -147,7 +151,8 @@ class PseudoTasks:
         train = prepared.config.train
         if train.precision not in self._fabrics:
             self._fabrics[train.precision] = open_fabric(train)
-        return open_episode(prepared, self._fabrics[train.precision], ignore, task=task.key.stream)
+        fabric = self._fabrics[train.precision]
+        return open_episode(prepared, fabric, ignore, task=task.key.stream, keeper=self._keeper)
 
     def _full(self, key: TaskKey) -> Task:
         config, learn = self._config.target, self._config.learn

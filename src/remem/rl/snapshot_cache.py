@@ -1,6 +1,5 @@
 """Caches of inner-node snapshots, in memory or on disk, with a size limit. Evicted snapshots are trained again."""
 
-import hashlib
 import os
 from collections import OrderedDict
 from contextlib import suppress
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from remem.errors import DamagedFileError
-from remem.rl.paths import Node
+from remem.rl.paths import Node, node_name
 from remem.runs.migrations import migrate_episode
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
 
@@ -58,11 +57,11 @@ class DiskSnapshotCache:
     """Caches one file per node, shared by all workers. Beyond the limit, the least recently used ones are evicted."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._limit = limit_bytes
 
     def put(self, node: Node, snapshot: Snapshot) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         facts = {**snapshot.facts, NODE: self._file(node).stem}
         save_snapshot(self._file(node), Snapshot(facts, snapshot.tensors))
         self._make_room()
@@ -81,11 +80,11 @@ class DiskSnapshotCache:
         return snapshot
 
     def _file(self, node: Node) -> Path:
-        return self._folder / (hashlib.sha256(repr(node).encode()).hexdigest()[:32] + SUFFIX)
+        return self.folder / (node_name(node) + SUFFIX)
 
     def _make_room(self) -> None:
         files = []
-        for path in self._folder.glob(f"*{SUFFIX}"):
+        for path in self.folder.glob(f"*{SUFFIX}"):
             with suppress(FileNotFoundError):
                 status = path.stat()
                 files.append((status.st_mtime_ns, status.st_size, path))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from remem.data.settings import DataSettings, ScenarioSettings
-from remem.errors import DamagedFileError, InputError
+from remem.errors import DamagedFileError, InputError, is_damage
 from remem.methods.settings import MethodSettings
 from remem.runs.trees import Tree, merged, value_at
 from remem.storage.limits import parse_toml
@@ -58,4 +58,6 @@ def read_toml(path: Path) -> Tree:
         )
         raise DamagedFileError(f"{path}: no such config file{hint}") from error
     except (OSError, ValueError) as error:
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"{path}: not a TOML file ({error})") from error

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import remem
 from remem.data.arrays import read_npz
-from remem.errors import DamagedFileError
+from remem.errors import DamagedFileError, is_damage
 from remem.evaluation.metrics import confusion, forgetting, mean_interval
 from remem.runs.renamed import current_names
 from remem.storage.atomic import write_atomically
@@ -241,6 +241,8 @@ def load_predictions(path: Path) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(path) as archive:
             names, comment = archive.namelist(), archive.comment.decode("latin-1")
     except (OSError, zipfile.BadZipFile, ValueError, RuntimeError) as error:
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"{path}: not the predictions of a run ({error})") from error
     arrays = read_npz(path, [name.removesuffix(".npy") for name in names])
     if comment not in ("", _digest(arrays)):

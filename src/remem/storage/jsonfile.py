@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from remem.errors import DamagedFileError
+from remem.errors import DamagedFileError, is_damage
 from remem.storage.atomic import write_atomically
 from remem.storage.limits import parse_json
 from remem.types import Json
@@ -77,6 +77,8 @@ def read_json(path: Path, what: str, *, format: int, migrations: Migrations | No
     except DamagedFileError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not is_damage(error):
+            raise
         raise DamagedFileError(f"{path}: not the {what} ({error})") from error
 
 

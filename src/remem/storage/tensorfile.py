@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from remem.errors import DamagedFileError
-from remem.storage.atomic import write_atomically
+from remem.errors import DamagedFileError, is_damage
+from remem.storage.atomic import named, write_atomically
 from remem.storage.limits import parse_json
 from remem.types import Json
 
@@ -76,6 +76,8 @@ def load_snapshot(path: Path, migrate: Migration | None = None, *, what: str = "
         snapshot = Snapshot(parse_json(facts.encode()), tensors)
         return migrate(snapshot) if version == 1 and migrate is not None else snapshot
     except OSError as error:
+        if not is_damage(error):
+            raise named(error, path) from error
         raise DamagedFileError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, DamagedFileError):
