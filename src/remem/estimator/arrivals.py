@@ -181,5 +181,5 @@ def _named(labels: NDArray[Any], names: NDArray[Any], path: Path) -> NDArray[Any
     if len(texts) == len(known):
         return texts[places]
     if known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < len(texts):
-        return texts[labels]
+        return np.asarray(texts[labels])
     raise InputError(f"{path}: {len(texts)} class_names; expected {len(known)}, one for each label of y")
