@@ -58,6 +58,11 @@ def test_the_size_is_the_models_or_the_settings(photos: Path) -> None:
             read_arrivals(str(photos), SETTINGS, shape)
 
 
+def test_a_size_that_only_runs_can_choose_is_refused(photos: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.image_size: auto given, which only `remem run` can choose"):
+        read_arrivals(str(photos), DataSettings(image_size="auto"))
+
+
 def test_what_a_folder_leaves_out_is_noted(photos: Path) -> None:
     (photos / "cat" / "notes.txt").write_text("x")
     (photos / "empty").mkdir()

@@ -151,7 +151,7 @@ def _decode(files: Files, settings: DataSettings, shape: Shape | None) -> Values
     if shape is not None and not (is_square(shape) and shape[2] in (1, 3)):
         raise InputError(f"{files.folder}: image files given, but the model takes samples of shape {shape}")
     side = check_headers(files, remember=False, max_pixels=settings.max_pixels)
-    size = (settings.image_size or min(side, LARGEST_SIZE)) if shape is None else shape[0]
+    size = (settings.side or min(side, LARGEST_SIZE)) if shape is None else shape[0]
     source = FolderSource(files, size, settings.max_pixels)
     return (Grey(source) if shape is not None and shape[2] == 1 else source).read(np.arange(len(files.names)))
 
@@ -164,7 +164,7 @@ def _from_arrays(path: Path, settings: DataSettings, shape: Shape | None) -> Arr
         raise InputError(f"{path}: no array {missing}; expected x and y, found {arrays_found(path)}")
     field = f"{path}: {x}"
     given = arrays[x]
-    values = as_values(given, field, settings.image_size) if shape is None else as_rows(given, field, shape)
+    values = as_values(given, field, settings.side) if shape is None else as_rows(given, field, shape)
     labels = as_labels(arrays[y], f"{path}: {y}", len(values))
     if "class_names" in arrays:
         labels = _named(labels, arrays["class_names"], path)
