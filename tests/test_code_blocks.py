@@ -97,8 +97,8 @@ def prepare_files() -> None:
         for number in range(12):
             picture = np.clip(30 * label + stream.integers(0, 30, (16, 16, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(picture).save(folder / f"{number}.png")
-    for day, labels in (("monday", (0, 1, 2)), ("tuesday", (2, 3, 4)), ("wednesday", (5,)), ("check", range(5))):
-        for label in labels:
+    for day, places in (("monday", (0, 1, 2)), ("tuesday", (2, 3, 4)), ("wednesday", (5,)), ("check", range(5))):
+        for label in places:
             shutil.copytree(Path("PATH/train", f"class {label}"), Path("photos", day, OBJECTS[label]))
     shutil.copy("PATH/val/class 3/0.png", "photo.jpg")
     np.savez("new.npz", x=stream.integers(0, 16, (3, 8, 8, 1)).astype(np.uint8))

@@ -20,3 +20,9 @@ def test_the_settings_file_decides(tmp_path: Path) -> None:
         assert folders.work_in(folder) is work
     with pytest.raises(InputError, match="no run, learning or study; expected a folder with one of"):
         folders.work_in(tmp_path)
+
+
+def test_a_model_is_updated_not_resumed(tmp_path: Path) -> None:
+    (tmp_path / "model.json").touch()
+    with pytest.raises(InputError, match=r"a model, with nothing to resume; `remem update .* DATA` goes on with it"):
+        folders.work_in(tmp_path)

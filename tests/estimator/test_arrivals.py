@@ -58,6 +58,11 @@ def test_the_size_is_the_models_or_the_settings(photos: Path) -> None:
             read_arrivals(str(photos), SETTINGS, shape)
 
 
+def test_a_size_that_only_runs_can_choose_is_refused(photos: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.image_size: auto given, which only `remem run` can choose"):
+        read_arrivals(str(photos), DataSettings(image_size="auto"))
+
+
 def test_what_a_folder_leaves_out_is_noted(photos: Path) -> None:
     (photos / "cat" / "notes.txt").write_text("x")
     (photos / "empty").mkdir()
@@ -65,7 +70,7 @@ def test_what_a_folder_leaves_out_is_noted(photos: Path) -> None:
     found = read_arrivals(str(photos), SETTINGS)
     assert len(found) == 4
     ignored, empty = found.notes
-    assert "photos: some files are ignored, since they are not .jpg" in ignored
+    assert "photos: 1 files are ignored (1 .txt), since they are not .jpg" in ignored
     assert empty.endswith("photos: empty: no images, so no such class")
 
 
@@ -187,7 +192,7 @@ def test_class_names_of_arrays(
 def test_mistakes_in_arrays_are_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     for arrays, message in (
-        ({"x_test": np.eye(3), "y": [1, 2, 3]}, "no array x or x_train; expected x and y, found y"),
+        ({"x_test": np.eye(3), "y": [1, 2, 3]}, "no array x or x_train; expected x and y, found x_test, y"),
         ({"x": np.eye(3)}, "no array y or y_train; expected x and y, found x"),
         ({"x": np.eye(3), "y": [1, 2]}, r"a\.npz: y: shape \(2,\); expected \(3,\)"),
         ({"x": np.eye(3), "y": [1.0, 2.0, 3.0]}, "labels of type float64; expected integers or strings"),

@@ -139,7 +139,8 @@ def killed(act: Callable[[], None], root: Path, kill_at: int) -> bool:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
-        if event in EVENTS and str(arguments[0]).startswith(str(root)):
+        inside = event in ("os.remove", "os.rmdir") and "/" not in str(arguments[0])  # while a tree is removed
+        if event in EVENTS and (inside or str(arguments[0]).startswith(str(root))):
             seen += 1
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)

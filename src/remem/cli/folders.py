@@ -17,6 +17,7 @@ from remem.cli.boundary import FULL, Stopped
 from remem.cli.console import is_follower
 from remem.errors import InputError
 from remem.interrupts import exit_code
+from remem.storage.pointer import POINTER
 
 
 @dataclass(frozen=True)
@@ -94,5 +95,7 @@ def work_in(folder: Path) -> FolderWork:
     for work in WORKS:
         if (folder / work.settings_file).is_file():
             return work
+    if (folder / POINTER).is_file():
+        raise InputError(f"{folder}: a model, with nothing to resume; `remem update {folder} DATA` goes on with it")
     files = ", ".join(work.settings_file for work in WORKS)
     raise InputError(f"{folder}: no run, learning or study; expected a folder with one of {files}")

@@ -43,7 +43,9 @@ class Format(StrEnum):
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a finished run.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a finished run, or of a model.", show_default=False)
+    ],
     samples: Annotated[
         Path,
         typer.Argument(

@@ -17,6 +17,7 @@ from remem.cli.options import COMMON, Quiet, Track, option, takes_group
 from remem.codecs.table import RAW
 from remem.errors import InputError
 from remem.estimator.versions import ModelFolder
+from remem.runs.trees import merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,17 +76,13 @@ def update(
 
     Example: remem update model photos/monday --budget 2MB --set data.image_size=32
     """
-    if guard.max_drop is not None and guard.check is None:
-        raise InputError(f"--max-drop: {guard.max_drop:g} given without data to measure on; expected --check DATA, too")
     folder, console = ModelFolder(model), Console(quiet=quiet)
+    given = _given(folder, sources, data, guard)
     with interruptible(folder), folder.claim():
         from remem.estimator.arrivals import read_arrivals
         from remem.estimator.saved import save_stream
         from remem.estimator.settings import change_budget
-        from remem.runs.trees import merged
 
-        _, flags, overrides = sources.layers()
-        given = merged(flags, overrides)
         with console.status("reading the data"):
             stream, settings = _open(folder, given)
             arrivals = read_arrivals(data, settings, stream.shape if stream.updates else None)
@@ -102,6 +99,19 @@ def update(
     say(console, f"version  {version} of {model}; {versions_in_words(folder)}")
     if quiet:
         print(folder.current)
+
+
+def _given(folder: ModelFolder, sources: SettingSources, data: str, guard: GuardChoice) -> "Tree":
+    """The settings of the command line. Typing mistakes are refused here, before torch is imported."""
+    from remem.estimator.arrivals import find_data
+
+    if guard.max_drop is not None and guard.check is None:
+        raise InputError(f"--max-drop: {guard.max_drop:g} given without data to measure on; expected --check DATA, too")
+    for place in (data, guard.check):
+        if place is not None:
+            find_data(place)
+    _, flags, overrides = sources.layers() if folder.exists else sources.checked_layers()
+    return merged(flags, overrides)
 
 
 def _open(folder: ModelFolder, given: "Tree") -> "tuple[Stream, DataSettings]":

@@ -210,12 +210,15 @@ def load_tree(
     train_source, train_notes = open_split(train, side, settings)
     test_source, test_notes = open_split(test, side, settings)
     notes = [*train_notes, *test_notes, *_split_notes(folder, settings, cut=cut)]
-    if ignored := train.ignored + (Counter() if cut else test.ignored):
-        kinds = ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in sorted(ignored.items()))
-        notes.append(
-            f"{folder}: {ignored.total()} files are ignored ({kinds}), since they are not {', '.join(SUFFIXES)}"
-        )
+    notes += ignored_note(folder, train.ignored + (Counter() if cut else test.ignored))
     return Dataset(name, train_source, test_source, tuple(classes), preprocessing, tuple(notes))
+
+
+def ignored_note(folder: Path, ignored: "Counter[str]") -> list[str]:
+    """How many files of other types there are, if any."""
+    kinds = ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in sorted(ignored.items()))
+    line = f"{folder}: {ignored.total()} files are ignored ({kinds}), since they are not {', '.join(SUFFIXES)}"
+    return [line] if ignored else []
 
 
 def _split_notes(folder: Path, settings: DataSettings, *, cut: bool) -> Iterator[str]:

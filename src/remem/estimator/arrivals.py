@@ -12,8 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remem.data.arrays import as_labels, as_rows, as_values, is_square, read_npz
-from remem.data.folder import LARGEST_SIZE, SUFFIXES, Files, FolderSource, check_headers, class_folders, list_files
+from remem.data.arrays import arrays_found, as_labels, as_rows, as_values, is_square, read_npz
+from remem.data.folder import (
+    LARGEST_SIZE,
+    SUFFIXES,
+    Files,
+    FolderSource,
+    check_headers,
+    class_folders,
+    ignored_note,
+    list_files,
+)
 from remem.data.names import Names
 from remem.data.settings import DataSettings
 from remem.errors import DamagedFileError, InputError
@@ -60,19 +69,21 @@ def file_id(path: Path) -> str:
 
 def read_arrivals(data: str, settings: DataSettings, shape: Shape | None = None) -> Arrivals:
     """Reads DATA as samples of a model's shape; None: the first data decide, or `data.image_size`."""
+    kind, path = find_data(data)
+    return {"folder": _from_folder, "npz": _from_arrays, "csv": _from_table}[kind](path, settings, shape)
+
+
+def find_data(data: str) -> tuple[str, Path]:
+    """What DATA is, folder, npz or csv, and where. Raises if there is no such thing."""
     kind, colon, rest = data.partition(":")
-    known = bool(colon) and kind in ("npz", "csv", "folder")
+    known = bool(colon) and kind in ("folder", "npz", "csv")
     path = expand(rest if known else data)
     if not path.exists():
         raise DamagedFileError(f"{path}: no such file or folder; expected {KINDS}")
-    if path.is_dir():
-        return _from_folder(path, settings, shape)
-    suffix = f".{kind}" if known else path.suffix.lower()
-    if suffix == ".npz":
-        return _from_arrays(path, settings, shape)
-    if suffix == ".csv":
-        return _from_table(path, settings, shape)
-    raise InputError(f"{path}: not a known kind of data; expected {KINDS}")
+    found = "folder" if path.is_dir() else kind if known else path.suffix.lower().removeprefix(".")
+    if found not in ("npz", "csv") and not path.is_dir():
+        raise InputError(f"{path}: not a known kind of data; expected {KINDS}")
+    return found, path
 
 
 def _from_folder(folder: Path, settings: DataSettings, shape: Shape | None) -> Arrivals:
@@ -82,9 +93,7 @@ def _from_folder(folder: Path, settings: DataSettings, shape: Shape | None) -> A
         deeper = next((name for name in ("train", "val") if name in classes and class_folders(folder / name)), None)
         hint = f"; {folder / deeper} has class folders" if deeper else ""
         raise InputError(f"{folder}: no images; expected {folder}/<class>/<image>, {', '.join(SUFFIXES)}{hint}")
-    notes = []
-    if files.ignored:
-        notes.append(f"{folder}: some files are ignored, since they are not {', '.join(SUFFIXES)}")
+    notes = ignored_note(folder, files.ignored)
     if empty := sorted(set(range(len(classes))) - set(files.labels.tolist())):
         notes.append(f"{folder}: {', '.join(classes[place] for place in empty)}: no images, so no such class")
     labels = [classes[place] for place in files.labels.tolist()]
@@ -142,7 +151,7 @@ def _decode(files: Files, settings: DataSettings, shape: Shape | None) -> Values
     if shape is not None and not (is_square(shape) and shape[2] in (1, 3)):
         raise InputError(f"{files.folder}: image files given, but the model takes samples of shape {shape}")
     side = check_headers(files, remember=False, max_pixels=settings.max_pixels)
-    size = (settings.image_size or min(side, LARGEST_SIZE)) if shape is None else shape[0]
+    size = (settings.side or min(side, LARGEST_SIZE)) if shape is None else shape[0]
     source = FolderSource(files, size, settings.max_pixels)
     return (Grey(source) if shape is not None and shape[2] == 1 else source).read(np.arange(len(files.names)))
 
@@ -152,10 +161,10 @@ def _from_arrays(path: Path, settings: DataSettings, shape: Shape | None) -> Arr
     x, y = (next((name for name in names if name in arrays), None) for names in (X, Y))
     if x is None or y is None:
         missing = " or ".join(X if x is None else Y)
-        raise InputError(f"{path}: no array {missing}; expected x and y, found {', '.join(arrays) or 'neither'}")
+        raise InputError(f"{path}: no array {missing}; expected x and y, found {arrays_found(path)}")
     field = f"{path}: {x}"
     given = arrays[x]
-    values = as_values(given, field, settings.image_size) if shape is None else as_rows(given, field, shape)
+    values = as_values(given, field, settings.side) if shape is None else as_rows(given, field, shape)
     labels = as_labels(arrays[y], f"{path}: {y}", len(values))
     if "class_names" in arrays:
         labels = _named(labels, arrays["class_names"], path)
@@ -172,5 +181,5 @@ def _named(labels: NDArray[Any], names: NDArray[Any], path: Path) -> NDArray[Any
     if len(texts) == len(known):
         return texts[places]
     if known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < len(texts):
-        return texts[labels]
+        return np.asarray(texts[labels])
     raise InputError(f"{path}: {len(texts)} class_names; expected {len(known)}, one for each label of y")

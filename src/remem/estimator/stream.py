@@ -215,7 +215,7 @@ class Stream:
 
     def _samples(self, values: ArrayLike) -> Values:
         if self._prepared is None:
-            return as_values(values, "X", self._config.data.image_size)
+            return as_values(values, "X", self._config.data.side)
         return as_rows(values, "X", self.shape)
 
     def _train(self, values: Values, names: list[Label], keys: list[str], new: tuple[Label, ...]) -> None:

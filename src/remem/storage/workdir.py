@@ -19,6 +19,7 @@ WRITTEN = (
     *("model.safetensors", "checkpoint.safetensors", "checkpoint.previous.safetensors", "policy.safetensors"),
     "training.safetensors",
     *("runs", "policies", "phase0"),
+    *("model.json", "versions"),
 )
 
 
