@@ -14,7 +14,7 @@ from remem.data.images import resize
 from remem.data.preprocessing import Preprocessing
 from remem.data.settings import MAX_GIGABYTES, DataSettings
 from remem.data.source import ArraySource, Dataset, DatasetEntry
-from remem.errors import DamagedFileError, InputError, listed
+from remem.errors import DamagedFileError, InputError, is_damage, listed
 from remem.types import Values
 from remem.user_paths import expand
 
