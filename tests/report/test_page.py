@@ -150,9 +150,10 @@ def test_twelve_runs_of_different_class_orders_are_not_ranked_against_each_other
 
 
 def test_where_budgets_differ_every_sentence_says_for_which_it_holds() -> None:
-    small, large = ({"memory": {"budget": budget}} for budget in (40, 80))
     runs = [
-        make_run("icarl", policy, [0.8, 0.6], **more) for policy in ("static", "fixed-0.6") for more in (small, large)
+        make_run("icarl", policy, [0.8, 0.6], memory={"budget": budget})
+        for policy in ("static", "fixed-0.6")
+        for budget in (40, 80)
     ]
     assert [line.partition(": ")[0] for line in headline(runs)] == [
         f"glyphs, 6 classes, N = 1, memory.budget {budget}" for budget in (40, 80)
