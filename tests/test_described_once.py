@@ -114,7 +114,7 @@ def test_a_run_resumed_after_any_phase_is_equal(name: str, limit: int | None, mo
         expected.append(facts_of(episode.advance(phase, ACTIONS[phase.index])))
         snapshots.append(episode.snapshot())
     if limit is not None:
-        monkeypatch.setattr("remem.episode.KEPT_BYTES", limit)
+        monkeypatch.setattr("remem.methods.describe.KEPT_BYTES", limit)
     assert advanced(opened(prepared), prepared) == expected
     for done, snapshot in enumerate(snapshots, 1):
         resumed = restored(snapshot, prepared)
@@ -138,7 +138,7 @@ def test_what_exceeds_the_limit_is_described_again(passes: list[Samples], monkey
     """28 samples with 16 features and 2 logits: 28 x 18 x 4 bytes."""
     prepared = ready(pictures(), {"net": {"width": 8}}, UNTUNED)
     for limit, again in ((28 * 18 * 4, 0), (28 * 18 * 4 - 1, 1)):
-        monkeypatch.setattr("remem.episode.KEPT_BYTES", limit)
+        monkeypatch.setattr("remem.methods.describe.KEPT_BYTES", limit)
         episode, _ = stopped_after(0, prepared)
         passes.clear()
         episode.train(prepared.scenario.phases[1], ACTIONS[1])

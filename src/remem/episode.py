@@ -18,15 +18,13 @@ from remem.evaluation import metrics
 from remem.memory.allocator import Allocator, fit_bytes
 from remem.memory.budget import Budget, PhaseFacts
 from remem.memory.store import HeldView, Memory
-from remem.methods.describe import Described
+from remem.methods.describe import Described, keeps
 from remem.methods.learner import Learner
 from remem.methods.method import Measures
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
 from remem.storage.tensorfile import Snapshot
 from remem.types import Allocation, Group, IntArray, Json, Phase, PhaseResult, Predictions, Samples, Values, joined
-
-KEPT_BYTES = 2**28  # larger features and logits are not kept from phase to phase but computed again
 
 
 @dataclass(frozen=True)
@@ -397,8 +395,3 @@ class Episode:
             budget_bytes=None if allocation is None else self._budget.bytes,
             held_bytes=self._memory.total_bytes if self._counts_bytes else None,
         )
-
-
-def keeps(samples: int, columns: int) -> bool:
-    """Whether features and logits of so many samples, with so many columns in all, are kept until the next phase."""
-    return 4 * samples * columns <= KEPT_BYTES

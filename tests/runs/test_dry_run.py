@@ -164,7 +164,7 @@ def test_what_is_too_large_to_be_kept_is_described_again(monkeypatch: pytest.Mon
     prepared = ready(blobs())
     kept = estimate_seconds(prepared, plan(prepared), TRIAL)
     for limit, again in ((4 * 400, (0, 0)), (4 * 400 - 1, (40, 0)), (4 * 240 - 1, (40, 20))):
-        monkeypatch.setattr("remem.episode.KEPT_BYTES", limit)
+        monkeypatch.setattr("remem.methods.describe.KEPT_BYTES", limit)
         seconds = estimate_seconds(prepared, plan(prepared), TRIAL)
         assert [b - a for a, b in zip(kept, seconds, strict=True)] == pytest.approx([0, *(0.001 * n for n in again)])
 

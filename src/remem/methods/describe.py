@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from remem.data.augment import AugmentPlan, plain
 from remem.data.batches import batches, prefetched, shard
-from remem.methods.hoarding import HoardWatch
+from remem.methods.hoarding import HoardWatch, Processes
 from remem.nets.network import Network
 from remem.types import Reader, Samples
 
 LARGEST = 2**24  # bytes; larger tables are stored in a temporary file
 CHUNK = 256  # samples per batch; fixed, since the batch size can change the last bit of a result
+KEPT_BYTES = 2**28  # larger features and logits are not kept from phase to phase but computed again
 
 
 class Described(NamedTuple):
@@ -28,14 +29,11 @@ class Described(NamedTuple):
     mirrored: NDArray[np.float32] | None = None  # (n, d), features of the mirror images if they were asked for
 
 
-class Devices(Protocol):
+class Devices(Processes, Protocol):
     """Where samples are described: what `describe` needs of Fabric."""
 
     @property
     def global_rank(self) -> int: ...
-
-    @property
-    def world_size(self) -> int: ...
 
     def autocast(self) -> AbstractContextManager[Any]: ...
 
@@ -103,3 +101,8 @@ def _joined(values: NDArray[np.float32], fabric: Devices) -> NDArray[np.float32]
     total: Any = fabric.all_reduce(fabric.to_device(torch.from_numpy(values)), reduce_op="sum")
     joined: NDArray[np.float32] = total.cpu().numpy()
     return joined
+
+
+def keeps(samples: int, columns: int) -> bool:
+    """Whether features and logits of so many samples, with so many columns in all, are kept until the next phase."""
+    return 4 * samples * columns <= KEPT_BYTES

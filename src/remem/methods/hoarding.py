@@ -8,11 +8,10 @@ matter. What is left over keeps samples outside the memory, whose budget is then
 from collections import OrderedDict, deque
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType, NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from remem.errors import InputError
@@ -36,6 +35,15 @@ class Noted(NamedTuple):
     sizes: dict[Place, int]
 
 
+class Processes(Protocol):
+    """What is needed of Fabric."""
+
+    @property
+    def world_size(self) -> int: ...
+
+    def broadcast(self, obj: Any, src: int = 0) -> Any: ...
+
+
 class HoardWatch:
     """Watches one pass over samples: `after_batch` after each, `check` at the end."""
 
@@ -51,7 +59,7 @@ class HoardWatch:
         self._samples += size
         self._batches += 1
 
-    def check(self, what: str, fabric: Fabric) -> None:
+    def check(self, what: str, fabric: Processes) -> None:
         """Raises if something has grown with the samples. All processes must call it, and all raise or none."""
         found = self._found(what)
         if fabric.world_size > 1:

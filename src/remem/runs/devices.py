@@ -84,6 +84,9 @@ class OneDevice:
     def all_reduce(self, data: Any, *, reduce_op: str) -> Any:
         return data
 
+    def broadcast(self, obj: Any, src: int = 0) -> Any:
+        return obj
+
 
 def has_bf16(device: str) -> bool:
     """Returns whether the processor has bf16 instructions. Never decided by timing, so that runs repeat."""

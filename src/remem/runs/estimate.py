@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from remem.data.augment import plain, plan_for
-from remem.episode import keeps
 from remem.events import Event
-from remem.methods.describe import describe
+from remem.methods.describe import describe, keeps
 from remem.methods.events import EpochEnded
 from remem.methods.loop import TrainContext, build_optimizer, run_stage
 from remem.methods.method import PhaseFacts
