@@ -83,7 +83,6 @@ def require_onnx() -> None:
 def _translate(graph: InferenceGraph, model: Model) -> Any:
     """Returns the ONNX model of a module, for any number of samples."""
     example = torch.from_numpy(_made_up(model, 2))  # 1 would be taken for a constant
-    names = {"input_names": [INPUT], "output_names": list(OUTPUTS)}
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # torch warns of its own deprecated parts
@@ -94,7 +93,8 @@ def _translate(graph: InferenceGraph, model: Model) -> Any:
                 opset_version=OPSET,
                 dynamo=True,
                 verbose=False,
-                **names,
+                input_names=[INPUT],
+                output_names=list(OUTPUTS),
             )
     except torch.onnx.OnnxExporterError as error:
         reason = str(error.__cause__ or error).strip().splitlines()[0]
