@@ -342,6 +342,7 @@ MEANT = {
     "fixed0.6": 6,
     "fixed-0.65": 6,
     "fixed-5%": 1,
+    "fixed-1%": 1,
     "fixed-1.0": 9,
     "fixed-100": 9,
     "fixed-0": 1,
