@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -188,12 +189,17 @@ def test_the_file_is_self_contained(exported: Exported) -> None:
 
 
 def test_a_second_export_is_identical_and_leaves_the_model_as_it_is(
-    model_of: ModelOf, exported: Exported, tmp_path: Path
+    model_of: ModelOf, exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = model_of("bf16")
     values = samples(model, 50)
     before = model.predict(values).probabilities
+    said = list[logging.LogRecord]()
+    listener = logging.Handler()
+    monkeypatch.setattr(listener, "emit", said.append)
+    monkeypatch.setattr(logging.getLogger("torch"), "handlers", [listener])  # torch's own writes to standard error
     again = remem.export_onnx(model, str(tmp_path / "again.onnx"), head="cnn").path
+    assert said == []
     assert again.read_bytes() == exported("bf16", "cnn").path.read_bytes()
     assert model.predict(values).probabilities.tolist() == before.tolist()
 

@@ -224,8 +224,8 @@ def test_studies_of_codecs_compare_equal_bytes() -> None:
         assert {run.config.memory.equal_steps for run in first.runs} == {False}
         assert {run.config.memory.equal_steps for run in second.runs} == {True}
         assert len({run.config.memory.budget for run in (*first.runs, *second.runs)}) == 1
-        side = first.runs[0].config.data.image_size
-        assert isinstance(side, int)
+        side = first.runs[0].config.data.side
+        assert side is not None
         raw = [run for run in first.runs if run.policy == "fixed-0.7"]
         samples = 3000 if "scratch" in by_epochs else 7000
         assert raw[0].config.memory.budget == f"{samples * 3 * side**2}B"

@@ -1,7 +1,10 @@
 """Export of a model as one ONNX graph: evaluation transform, network and readout, from raw samples to probabilities."""
 
 import json
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,23 +87,36 @@ def _translate(graph: InferenceGraph, model: Model) -> Any:
     """Returns the ONNX model of a module, for any number of samples."""
     example = torch.from_numpy(_made_up(model, 2))  # 1 would be taken for a constant
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # torch warns of its own deprecated parts
+        with _silent(), torch.no_grad():
             program = torch.onnx.export(
                 graph,
                 (example,),
                 dynamic_shapes=({0: torch.export.Dim("n")},),
                 opset_version=OPSET,
                 dynamo=True,
-                verbose=False,
                 input_names=[INPUT],
-                output_names=list(OUTPUTS),
+                output_names=OUTPUTS,
+                verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
         reason = str(error.__cause__ or error).strip().splitlines()[0]
         raise ExportError(f"export: torch cannot write this network as ONNX ({reason})") from error
     assert program is not None
     return program.model_proto
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without torch's warnings: of its own deprecated parts, and of packages that no network here needs."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
 
 
 def _describe(proto: Any, model: Model, readout: Readout) -> None:
