@@ -11,15 +11,18 @@ from typing import Any
 
 from remem.cli.main import main
 from remem.errors import InputError
+from remem.estimator.deletion import read_receipts
+from remem.estimator.saved import digest_of, load_stream
 from remem.policies.files import load_policy
 from remem.rl.learn import identity, read_learning
 from remem.rl.reward_log import RewardLog
 from remem.runs.model import load_model
 from remem.runs.results import load_predictions, load_result
 from remem.runs.run import read_config
+from remem.storage.pointer import read_pointer
 from remem.storage.tensorfile import load_snapshot
 from remem.studies.run import read_study
-from torture.workloads import workloads
+from torture.workloads import QUICK, workloads
 
 
 @dataclass
@@ -50,6 +53,10 @@ def _model(path: Path) -> Any:
     return {name: value.numpy().tobytes() for name, value in model.network.state_dict().items()}
 
 
+def _stream(path: Path) -> Any:
+    return digest_of(load_stream(path.parent))
+
+
 READERS: dict[str, Callable[[Path], Any]] = {
     "run/config.json": lambda path: read_config(path.parent),
     "run/result.json": lambda path: load_result(path).to_json(),
@@ -62,6 +69,10 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "learning/policy.json": _policy,
     "learning/policy.safetensors": _policy,
     "study/study.json": lambda path: read_study(path.parent).tree,
+    "model/model.json": lambda path: read_pointer(path.parent),
+    "model/receipts.jsonl": lambda path: [receipt.to_json() for receipt in read_receipts(path.parent)],
+    "model/versions/0002/model.safetensors": _stream,
+    "model/versions/0002/exemplars.safetensors": _stream,
 }
 
 
@@ -85,10 +96,14 @@ def damaged(content: bytes, rng: Random) -> bytes:
 def torture(cases: int, rng: Random, folder: Path) -> Damage:
     """So many cases, in turn over all files."""
     tally = Damage()
-    works = workloads(folder)
-    for kind in dict.fromkeys(name.partition("/")[0] for name in READERS):
+    works, model = workloads(folder), str(folder / "model")
+    kinds = dict.fromkeys(name.partition("/")[0] for name in READERS)
+    commands = [[*works[kind].start(folder / kind), "--quiet"] for kind in kinds if kind in works]
+    commands.append(["update", model, str(folder / "data.npz"), "--budget", "30", *QUICK, "--quiet"])
+    commands.append(["forget", model, "--class", "5", "--json"])
+    for words in commands:
         with suppress(SystemExit), redirect_stdout(StringIO()):
-            main([*works[kind].start(folder / kind), "--quiet"])
+            main(words)
     wholes = {name: (folder / name).read_bytes() for name in READERS}
     expected = {name: read(folder / name) for name, read in READERS.items()}
     while tally.cases < cases:

@@ -16,7 +16,7 @@ from remem.estimator.versions import ModelFolder
 from torture.kills import SPARED, Attempt, Kill
 
 QUICK = ("--budget", "24", "--set", "train.epochs=2", "--set", "finetune.epochs=1", "--set", "net.hidden=[8]")
-KILLED = (-signal.SIGKILL,)
+KILLED = -signal.SIGKILL
 
 
 @dataclass
@@ -80,9 +80,9 @@ def _kill(
     words = [stage.words[0], str(model), *stage.words[2:]]
     code = Attempt(words, model, Kill(event, seconds), log).run().code
     where = f"update {stage.version}, killed at {f'event {event}' if seconds is None else f'{seconds:.3f} s'}"
-    if code not in (0, *KILLED):
+    if code not in (0, KILLED):
         tally.failures.append(f"{where}: ended with {code}: {log.read_text()[-500:]}")
-    tally.kills += code in KILLED
+    tally.kills += code == KILLED
     try:
         kept = ModelFolder(model).versions()
         found = kept[-1] if kept else 0
@@ -94,7 +94,7 @@ def _kill(
             _require_whole(stage, model, stage.version)
     except (InputError, ValueError, OSError) as error:
         tally.failures.append(f"{where}: {error}")
-    return code in KILLED
+    return code == KILLED
 
 
 def _require_whole(stage: _Stage, model: Path, found: int) -> None:

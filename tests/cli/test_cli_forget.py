@@ -210,3 +210,5 @@ def test_check_finds_changed_receipts_missing_versions_and_leftovers(home: Path,
     receipts.write_text(receipts.read_text().replace('"samples": 6', '"samples": 5'))
     said = remem("check", model)
     assert said.err.startswith(f"{receipts}: line 1 is not a whole receipt (receipt: the content does not match")
+    receipts.write_text("")
+    assert remem("check", model).err.startswith(f"{receipts}: line 1 is not a whole receipt")

@@ -114,7 +114,7 @@ def append_receipt(folder: Path, receipt: Receipt) -> None:
 def read_receipts(folder: Path) -> list[Receipt]:
     """All receipts, the oldest first. Raises at the first one that is damaged or was changed."""
     path = folder / RECEIPTS
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    lines = path.read_bytes().splitlines() or [b""] if path.exists() else []
     receipts = []
     for number, line in enumerate(lines, start=1):
         try:
