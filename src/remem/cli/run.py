@@ -9,11 +9,14 @@ from remem.cli import folders
 from remem.cli.console import is_follower, say
 from remem.cli.flags import SettingSources, takes_settings
 from remem.cli.options import COMMON, SCENARIO, TRAINING, Out, Quiet, Track
+from remem.data.settings import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from remem.cli.options import TrackerName
+    from remem.report.tables import Table
+    from remem.rl.image_size import SizeTrial
     from remem.runs.config import RunConfig
     from remem.runs.prepared import Prepared
     from remem.runs.results import RunResult
@@ -59,7 +62,6 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "
     """Trains all phases that are left; a new run refuses a folder that holds one."""
     from remem.cli.displays.base import with_notices
     from remem.cli.displays.run import open_run_display
-    from remem.cli.image_size import with_image_size
     from remem.events import fan_out
     from remem.runs.build import prepare
     from remem.runs.events import RunStarted
@@ -84,6 +86,36 @@ def train(config: "RunConfig", out: Path, *, resume: bool, quiet: bool, track: "
     show_result(console, result, out)
     if quiet and not is_follower():
         print(out / "result.json")
+
+
+def with_image_size(config: "RunConfig", out: Path, console: Console) -> "RunConfig":
+    """Replaces `auto` by the side of the run that the folder holds, else by the best one on pseudo tasks."""
+    if config.data.image_size != AUTO:
+        return config
+    from remem.rl.image_size import choose_image_size, with_side
+    from remem.runs.run import RUN, read_config
+    from remem.storage.workdir import WorkDir
+
+    if WorkDir(out, RUN).exists:
+        return with_side(config, read_config(out)[0].data.side)
+    with console.status("trying image sizes on pseudo tasks"):
+        chosen, trials = choose_image_size(config)
+    side = f"image size {chosen.data.side}: the best on pseudo tasks of phase 0, without test data"
+    say(console, trials_table(trials).text(), side, "")
+    return chosen
+
+
+def trials_table(trials: "Sequence[SizeTrial]") -> "Table":
+    """One row per side, with the accuracy on every task."""
+    from remem.report.tables import Table, hundredths
+
+    tasks = range(len(trials[0].accuracies))
+    header = ("image size", "samples", *(f"task {number} %" for number in tasks), "average %")
+    rows = [
+        (str(trial.side), str(trial.held), *map(hundredths, trial.accuracies), hundredths(trial.accuracy))
+        for trial in trials
+    ]
+    return Table(header, tuple(rows))
 
 
 def show_result(console: Console, result: "RunResult", out: Path) -> None:
