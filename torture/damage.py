@@ -99,8 +99,9 @@ def torture(cases: int, rng: Random, folder: Path) -> Damage:
     works, model = workloads(folder), str(folder / "model")
     kinds = dict.fromkeys(name.partition("/")[0] for name in READERS)
     commands = [[*works[kind].start(folder / kind), "--quiet"] for kind in kinds if kind in works]
-    commands.append(["update", model, str(folder / "data.npz"), "--budget", "30", *QUICK, "--quiet"])
-    commands.append(["forget", model, "--class", "5", "--json"])
+    if not Path(model).exists():
+        commands.append(["update", model, str(folder / "data.npz"), "--budget", "30", *QUICK, "--quiet"])
+        commands.append(["forget", model, "--class", "5", "--json"])
     for words in commands:
         with suppress(SystemExit), redirect_stdout(StringIO()):
             main(words)
