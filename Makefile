@@ -49,9 +49,10 @@ lock: $(READY) # newer or other packages: renews the lock files, with `uv`
 # Nothing is installed whose hash is not in the lock files; they have all packages, so pip need not look for others.
 HASHED = $(BIN)/python -m pip install --quiet --require-hashes --no-deps
 FOR_CUDA = from importlib.metadata import requires; exit(not any("nvidia" in name for name in requires("torch") or ()))
-$(READY): pyproject.toml requirements.lock requirements-cuda.lock
+$(READY): pyproject.toml requirements.lock requirements-cuda.lock requirements-cpu.lock
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "remem needs Python 3.11 or newer; this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
+	$(HASHED) --requirement requirements-cpu.lock 2>/dev/null || echo "torch: no CPU build for this Python; the index has one"
 	$(HASHED) --requirement requirements.lock
 	if $(BIN)/python -c '$(FOR_CUDA)'; then $(HASHED) --requirement requirements-cuda.lock; fi
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -1,7 +1,8 @@
 """Writes the lock files from pyproject.toml and constraints.txt: all packages with the hashes of all their files.
 
 `python lock.py` needs `uv`. Whoever installs needs pip alone: see the Makefile. CUDA libraries are in a file of their
-own, since only builds of torch for CUDA need them.
+own, since only builds of torch for CUDA need them. So is the CPU build of torch, which the index does not have: of two
+builds of one version, pip prefers the one whose hash its index tells.
 """
 
 import re
@@ -12,12 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 PYTHON = "3.11.7"  # and all newer ones; some packages refuse older ones
 BUILD = "setuptools>=77\n"  # builds remem itself
-LOCK, CUDA = ROOT / "requirements.lock", ROOT / "requirements-cuda.lock"
+LOCK, CUDA, CPU = (ROOT / f"requirements{part}.lock" for part in ("", "-cuda", "-cpu"))
 IS_CUDA = re.compile(r"(nvidia|cuda|triton)\b")
-# Builds that the index does not have, or has under another hash. They are used where pip is told to look for them.
-ALSO_ACCEPTED = {
-    "torch": {"CPU, Python 3.11, Linux x86_64": "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"},
-}
+CPU_BUILDS = ("6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",)  # Python 3.11, Linux x86_64
 HEADER = "# {what}, with hashes. Written by lock.py from pyproject.toml and constraints.txt; do not edit.\n"
 
 
@@ -30,21 +28,17 @@ def main() -> None:
         sys.exit("lock.py: needs `uv` on the PATH")
     if found.returncode:
         sys.exit(found.stderr)
-    packages = [accepting_more(entry) for entry in entries(found.stdout)]
+    packages = entries(found.stdout)
     LOCK.write_text(HEADER.format(what="All packages") + "".join(p for p in packages if not IS_CUDA.match(p)))
     CUDA.write_text(HEADER.format(what="What torch for CUDA needs") + "".join(p for p in packages if IS_CUDA.match(p)))
+    [torch] = [package.split()[0] for package in packages if package.startswith("torch==")]
+    hashes = "".join(f" \\\n    --hash=sha256:{digest}" for digest in CPU_BUILDS)
+    CPU.write_text(HEADER.format(what="torch for CPUs, where pip is told of it") + f"{torch}+cpu{hashes}\n")
 
 
 def entries(text: str) -> list[str]:
     """The text of each package: its name and version, then a line for each hash."""
     return re.findall(r"^\S.*\n(?:[ \t].*\n)*", text, re.MULTILINE)
-
-
-def accepting_more(entry: str) -> str:
-    """The entry of a package with the hashes of further builds."""
-    for digest in ALSO_ACCEPTED.get(entry.partition("==")[0], {}).values():
-        entry = entry.rstrip("\n") + f" \\\n    --hash=sha256:{digest}\n"
-    return entry
 
 
 if __name__ == "__main__":

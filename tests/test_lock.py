@@ -46,6 +46,10 @@ def test_cuda_is_apart() -> None:
     assert [name for name in first if name.startswith(("nvidia", "cuda", "triton"))] == []
 
 
-@pytest.mark.parametrize("file", [*LOCKS, "lock.py", "Makefile"])
+def test_the_cpu_build_is_of_the_same_version() -> None:
+    assert locked("requirements-cpu.lock") == {"torch": f"{pinned()['torch']}+cpu"}
+
+
+@pytest.mark.parametrize("file", [*LOCKS, "requirements-cpu.lock", "lock.py", "Makefile"])
 def test_no_index_is_named(file: str) -> None:
     assert not re.search(r"https?://|--(extra-)?index-url|--find-links", (ROOT / file).read_text())

@@ -60,6 +60,9 @@ class OneOfTwo:
     def autocast(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def broadcast(self, value: str, src: int) -> str:
+        return value
+
     def to_device(self, value: Tensor) -> Tensor:
         return value
 
