@@ -44,7 +44,6 @@ LEFT_OUT = {  # beginnings of lines that are not run
     "remem run --dataset cifar100": "needs the data; tests/runs/test_real_runs.py",
     "remem learn-policy demo": "the shipped policies; results/remake.py",
     "remem resume": "tests/cli/test_cli_interrupt.py",
-    "remem export": "needs the extra onnx",
 }
 REPLACED = {  # in Python: the same settings, and fewer steps of an agent
     r"n_steps=48, batch_size=48": "n_steps=6, batch_size=6",

@@ -99,7 +99,7 @@ class Attempt:
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             nonlocal seen
-            if event in EVENTS and is_below(arguments, self.out):
+            if event in EVENTS and is_below(event, arguments, self.out):
                 seen += 1
                 if seen == self.kill.event:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -129,10 +129,10 @@ def is_running(process: int) -> bool:
     return False
 
 
-def is_below(arguments: tuple[Any, ...], out: Path) -> bool:
+def is_below(event: str, arguments: tuple[Any, ...], out: Path) -> bool:
     """Whether an event is about a file below `out`. A tree is removed by names inside of open folders."""
     path = str(arguments[0])
-    return path.startswith(str(out)) or (isinstance(arguments[-1], int) and arguments[-1] >= 0 and "/" not in path)
+    return path.startswith(str(out)) or (event in ("os.remove", "os.rmdir") and arguments[-1] >= 0 and "/" not in path)
 
 
 def torture(kills: int, rng: Random, folder: Path) -> Tally:

@@ -38,7 +38,8 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-OF_THE_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)  # the last: of the disk below it
+# EIO: of the disk below it; EINVAL: its own numbers lead outside of it
+OF_THE_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO, errno.EINVAL)
 
 
 def is_damage(error: Exception) -> bool:

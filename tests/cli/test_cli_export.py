@@ -61,7 +61,7 @@ def test_one_line_without_the_extra(remem: Command, run: Path, tmp_path: Path, m
 def test_one_line_if_the_graph_differs(
     remem: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "softmax_scale", lambda model, readout: 2.0)
+    monkeypatch.setattr(export, "plain", lambda vectors, plan: -vectors)
     said = remem("export", run, tmp_path / "model.onnx")
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
     assert said.err.startswith("error: export: probabilities of the graph differ")

@@ -94,7 +94,7 @@ def test_a_disk_that_fills_up_inside_a_checkpoint(vectors: str, whole: Whole, re
         assert (said.code, said.err) == (
             2,
             f"error: {out / 'checkpoint.safetensors'}: No space left on device; "
-            "free some space and go on with the same command or `remem resume`\n",
+            f"free some space and go on with `remem resume {out}`\n",
         )
         found = [(out / f"checkpoint{name}.safetensors").stat().st_size for name in (".previous", "")]
         assert found == [pytest.approx(first, abs=99), pytest.approx(second, abs=99)]  # but for digits of seconds

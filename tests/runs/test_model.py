@@ -397,7 +397,7 @@ def test_grey_models_take_image_files_and_arrays(finished: Finished, tmp_path: P
         ("empty", "no images; expected .jpg"),
         ("text.txt", "not a known kind of file"),
         ("broken.png", "not a whole JPEG, PNG, WebP, BMP, PPM or TIFF image"),
-        ("broken.npz", "not a whole .npz archive"),
+        ("broken.npz", "not an .npz archive; expected one with arrays such as x"),
         ("other.npz", r"no array 'x' or 'x_test'; .*, found "),
         ("vectors.npz", r"vectors.npz: x: samples of shape \(6,\); expected images of shape \(8, 8, 3\)"),
     ],
