@@ -68,5 +68,8 @@ if PLAN["role"] == ROLE:
     fan_out, find_handler = remem.events.fan_out, remem.parallel.jobs.find_handler
     remem.events.fan_out = lambda *subscribers: fan_out(*subscribers, interrupt)
     remem.parallel.jobs.find_handler = find_and_interrupt
-if ROLE == "driver":  # a shell that runs tests in the background lets them ignore Ctrl-C
+if (
+    ROLE == "driver"
+):  # a shell that runs tests in the background lets them ignore Ctrl-C, and nohup lets them ignore SIGHUP
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
