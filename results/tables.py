@@ -1,5 +1,6 @@
 """Prints the tables of docs/reports/results.md from the files in this folder: `python results/tables.py`."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -131,6 +132,19 @@ def two_devices() -> str:
     return summary_table([load_result(path) for path in files]).markdown()
 
 
+def streams() -> str:
+    """Returns accuracies and file sizes after every update of the two streams, and the accuracies of runs."""
+    header = ("samples", "update", "brought", "classes", "accuracy %", "run %", "held", "file bytes", "budget")
+    rows = []
+    for kind, found in json.loads((HERE / "streams.json").read_text()).items():
+        for number, call in enumerate(found["updates"]):
+            run = hundredths(found["run"][number]) if number < len(found["run"]) else "-"
+            counts = (str(call[name]) for name in ("held", "file_bytes"))
+            known = (str(call["samples"]), str(call["classes"]), hundredths(call["accuracy"]), run)
+            rows.append((kind, str(number + 1), *known, *counts, found["budget"]))
+    return Table(header, tuple(rows), labels=1).markdown()
+
+
 def study(name: str) -> str:
     """Returns a study's table, as the command prints it."""
     planned, results = study_results("studies", name)
@@ -249,6 +263,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: partial(study, name) for name in STUDIES},
     "cifar100-methods, both readouts": heads,
     "two-devices": two_devices,
+    "streams": streams,
     **{f"tuning: {question.title}": partial(tuning, question) for question in QUESTIONS},
 }
 

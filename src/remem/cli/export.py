@@ -12,7 +12,10 @@ from remem.errors import InputError
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a finished run, or a model folder.", show_default=False)],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="The folder of a finished run, or a model folder.", show_default=False),
+    ],
     file: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="The file to write.", show_default=False)],
     head: Annotated[
         Head, typer.Option("--head", help="The method's own readout, the network's head, or nearest class means.")
