@@ -248,12 +248,12 @@ def test_a_class_that_returns_is_ranked_over_all_that_it_holds(memory: Memory) -
     memory.reopen(1)
     memory.load(1, rows(24))
     assert memory.rows(1).tolist() == [23, 21, 24]
-    assert memory.unranked() == (1,)
+    assert memory.state()["ranked"].tolist() == [0]
     with pytest.raises(NotHeldError, match="row 20 was freed and is gone"):
         memory.load(1, rows(20))
     memory.rank(1, rows(2, 0, 1))
     assert memory.rows(1).tolist() == [24, 23, 21]
-    assert memory.unranked() == ()
+    assert memory.state()["ranked"].tolist() == [0, 1]
 
 
 def test_discarded_rows_are_gone_wherever_they_were_ranked(memory: Memory) -> None:
@@ -270,7 +270,7 @@ def test_classes_get_other_numbers_only_if_no_sample_loses_its_class(memory: Mem
     memory.discard(memory.rows(0))
     memory.relabel({1: 0})
     assert memory.counts() == {0: 2}
-    assert memory.unranked() == ()
+    assert memory.state()["ranked"].tolist() == [0]
 
 
 def test_another_budget_takes_the_place_of_the_old_one(memory: Memory) -> None:

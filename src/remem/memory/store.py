@@ -62,10 +62,6 @@ class Memory:
         parts = ((label, self._rows[label][:quota]) for label, quota in quotas.items())
         return joined(Samples(rows, np.full(len(rows), label)) for label, rows in parts)
 
-    def unranked(self) -> tuple[int, ...]:
-        """The classes whose rows have no ranking, ascending."""
-        return tuple(sorted(self._rows.keys() - self._ranked))
-
     def samples(self) -> Samples:
         """All held samples, in class order, then in stored order."""
         counts = self.counts()
