@@ -188,24 +188,26 @@ class ProxyHead(ScaledHead):
 class LocalSimilarity(torch.autograd.Function):
     """The proxies' scores for many heads: features (R, n, d) and unit proxies (R, k, C, d) -> (R, n, C).
 
-    Sums over k are fastest where classes are contiguous. Similarities lie between -4 and 0, so that exponentials need
-    no shift. Features are constant.
+    A similarity is 2 cos - 2. The constant is left out until the end, and exponentials need no shift, since 2 cos lies
+    between -2 and 2. Sums over k are fastest where classes are contiguous. Features are constant.
     """
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, units: Tensor) -> Tensor:
-        cosines = torch.bmm(features, units.flatten(1, 2).mT)
-        similarity = cosines.mul_(2).sub_(2).unflatten(2, units.shape[1:3])  # (R, n, k, C)
-        powers = similarity.exp()
+        doubled = torch.bmm(features, (2 * units).flatten(1, 2).mT).unflatten(2, units.shape[1:3])  # (R, n, k, C)
+        powers = doubled.exp()
         mass = powers.sum(dim=2)
-        scores: Tensor = (powers * similarity).sum(dim=2) / mass
-        ctx.save_for_backward(features, powers, similarity, mass, scores)
+        weighted = doubled.mul_(powers)
+        mean = weighted.sum(dim=2) / mass
+        ctx.save_for_backward(features, powers, weighted, mass, mean)
+        scores: Tensor = mean - 2
         return scores
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        features, powers, similarity, mass, scores = ctx.saved_tensors
-        slopes = (similarity - (scores - 1)[:, :, None]).mul_(powers).mul_((2 * gradient / mass)[:, :, None])
+        features, powers, weighted, mass, mean = ctx.saved_tensors
+        outer = 2 * gradient / mass
+        slopes = (weighted * outer[:, :, None]).addcmul_(powers, (outer * (1 - mean))[:, :, None])
         return None, torch.bmm(slopes.flatten(2).mT, features).unflatten(1, slopes.shape[2:])
 
 

@@ -29,7 +29,7 @@ from remem.methods.settings import TrainSettings
 from remem.methods.stage import Stage
 from remem.nets.heads import HEADS, Head
 from remem.rl.batched.heads import HeadOnly, StackedHead
-from remem.rl.batched.training import HeldSet, both, padded, train_heads
+from remem.rl.batched.training import HeldSet, both, train_heads
 from remem.rl.feature_bank import FeatureBank
 from remem.rl.paths import Task
 from remem.runs.prepared import Prepared
@@ -39,6 +39,7 @@ from remem.selection.ranking import SELECTIONS
 from remem.types import EMPTY, Allocation, Group, IntArray, Phase, Samples
 
 CHUNK_BYTES = 2**28  # of tables and temporary tensors; more runs are trained in several chunks
+SLICE = 2**17  # scores of all proxies that are computed at a time: temporary tensors that fit the cache
 WORTHWHILE = 64  # runs in a chunk: more gain nothing, since their tensors no longer fit the cache
 
 
@@ -253,16 +254,18 @@ class Chunk:
         for run, rows in zip(self._runs, latest, strict=True):
             assert run.before is not None
             run.held = dict(run.before.held) | run.task.rank(rows, run.table, self._phase, "rank")
-        parts = [np.concatenate(list(rows.values())) for rows in latest]
-        labels = [np.repeat(list(rows), [len(own) for own in rows.values()]) for rows in latest]
-        starts = [run.start for run in self._runs]
-        logits = self._logits([run.before.head for run in self._runs if run.before is not None], parts, starts)
-        classes = logits.shape[2]
-        # One call for all runs: the labels of run r are shifted by r times the number of classes.
-        flat = np.concatenate([logits[run, : len(own)] for run, own in enumerate(parts)])
-        shifted = np.concatenate([own + run * classes for run, own in enumerate(labels)])
-        entropy = class_entropy(flat, shifted)
-        return [split({label: entropy[label + run * classes] for label in rows}) for run, rows in enumerate(latest)]
+        return self._halves(latest)
+
+    def _halves(self, latest: Sequence[Mapping[int, IntArray]]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The harder and the easier half of every run's latest classes; once for all runs with the same past."""
+        found: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        for run, rows in zip(self._runs, latest, strict=True):
+            assert run.before is not None
+            if id(run.before) not in found:
+                [logits] = self._logits([run.before.head], [np.concatenate(list(rows.values()))], [run.start])
+                labels = np.repeat(list(rows), [len(own) for own in rows.values()])
+                found[id(run.before)] = split(class_entropy(logits, labels))
+        return [found[id(run.before)] for run in self._runs]
 
     def _allocate(self, run: _Run, harder: tuple[int, ...], easier: tuple[int, ...]) -> Allocation:
         """Eq. 1 and 2."""
@@ -361,16 +364,21 @@ class Chunk:
         seen = {id(task): _seen(task, self._phase) for task in self._tasks}
         parts = [seen[id(run.task)] for run in self._runs]
         exact = [run.base for run in self._runs]
-        predicted = self._logits([run.head for run in self._runs], [part.rows for part in parts], exact).argmax(axis=2)
-        return [accuracy(part.labels, own[: len(part)]) for own, part in zip(predicted, parts, strict=True)]
+        logits = self._logits([run.head for run in self._runs], [part.rows for part in parts], exact)
+        return [accuracy(part.labels, own.argmax(axis=1)) for own, part in zip(logits, parts, strict=True)]
 
-    def _logits(self, own: Sequence[Head], rows: Sequence[IntArray], starts: Sequence[int]) -> NDArray[np.float32]:
-        """Logits of some rows of a table of every run's own task, (R, n, C); shorter parts are padded."""
-        heads, shifted = StackedHead(own), [part + start for start, part in zip(starts, rows, strict=True)]
+    def _logits(
+        self, own: Sequence[Head], rows: Sequence[IntArray], starts: Sequence[int]
+    ) -> list[NDArray[np.float32]]:
+        """Logits (n, C) of some rows of a table of every head's own task."""
+        found = []
         with torch.no_grad():
-            inputs = self._features.index_select(0, padded(shifted)).unflatten(0, (len(self._runs), -1))
-            logits: NDArray[np.float32] = heads.scaled(heads.class_scores(inputs, both(heads))).numpy()
-        return logits
+            for head, part, start in zip(own, rows, starts, strict=True):
+                stacked, places = StackedHead([head]), torch.from_numpy(part + start)
+                parameters, few = both(stacked), max(1, SLICE // (head.classes * math.prod(head.row[:-1])))
+                scores = [stacked.class_scores(self._features[None, some], parameters) for some in places.split(few)]
+                found.append(head.scaled(torch.cat(scores, dim=1)[0]).numpy())
+        return found
 
 
 def _seen(task: FeatureTask, phase: int) -> Samples:
