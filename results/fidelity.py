@@ -2,12 +2,14 @@
 
 Random paths through one pseudo task, equally many for every first share, are run at every fidelity, and at full
 fidelity a second time with other random streams; the correlation of the two bounds that of any cheap reward.
+`--fixed` runs fixed shares instead: does a cheap reward choose the same share as a full one? `--fidelities` runs some.
 It can be interrupted and resumed: rewards and snapshots are kept in a folder next to the file.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from scipy.stats import spearmanr  # type: ignore[import-untyped]
 from remem.parallel.pool import open_pool
 from remem.policies.rmm import TwoLevelPolicy
 from remem.rl.config import LearnConfig, compose_learning
+from remem.rl.oracles import fixed_paths
 from remem.rl.paths import ActionPath, Task, TaskKey, sample_path
 from remem.rl.pooled_training import PooledTraining
 from remem.rl.prefix_tree import RewardCache
@@ -37,36 +40,39 @@ KEYS = {
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", help="a file or a name of `remem list configs`")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--each", type=int, default=4, help="paths for every first share")
+    parser.add_argument("--fixed", action="store_true", help="one path for every fixed share")
+    parser.add_argument("--fidelities", nargs="+", default=list(KEYS), choices=list(KEYS))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     config = compose_learning(read_toml(Path(options.config)), read_overrides(options.set))
     work = options.out.with_suffix(".work")
     work.mkdir(parents=True, exist_ok=True)
-    found = measure(config, work, options.each, options.workers)
+    found = measure(config, work, 0 if options.fixed else options.each, options.fidelities, options.workers)
     options.out.write_text(
         json.dumps({"config": options.config, "set": options.set, **found}, separators=(",", ":")) + "\n"
     )
-    print(summary(found))
+    print(shares(found) if options.fixed else summary(found))
 
 
-def measure(config: LearnConfig, work: Path, each: int, workers: int) -> dict[str, Any]:
-    """Rewards of all paths at all fidelities."""
+def measure(config: LearnConfig, work: Path, each: int, fidelities: Sequence[str], workers: int) -> dict[str, Any]:
+    """Rewards of all paths at some fidelities: `each` random ones for every first share, or those of fixed shares."""
     tasks = PseudoTasks(config, DiskSnapshotCache(work / "snapshots", 4 * 10**9))
     tasks.check()
-    paths = random_paths(tasks.path_task(KEYS["full"]), each, config.target.seed)
-    log = RewardLog(work)
+    task = tasks.path_task(KEYS["full"])
+    paths = random_paths(task, each, config.target.seed) if each else [path for [path] in fixed_paths([task]).values()]
+    log = RewardLog(work, {"learn": config.learn.model_dump(mode="json"), "target": config.target.public()})
     totals, seconds = {}, {}
     with open_pool(workers, None) as pool:
         training = PooledTraining(pool, config, work / "snapshots", tasks.batches)
         rewards = RewardCache(logged(training.train_nodes, log, print_progress), log.read())
-        for name, key in KEYS.items():
-            started = time.perf_counter()
+        for name in fidelities:
+            key, started = KEYS[name], time.perf_counter()
             totals[name] = [sum(run) for run in rewards.of([(key, path) for path in paths])]
             seconds[name] = time.perf_counter() - started
     keys = [[action.key() for action in path] for path in paths]
@@ -102,6 +108,15 @@ def summary(found: dict[str, Any]) -> str:
         within = spearmanr(_centred(other, first), _centred(full, first)).statistic
         cost = found["seconds"][name] / found["seconds"]["full"]
         lines.append(f"| {name} | {spearmanr(other, full).statistic:.2f} | {within:.2f} | {cost:.2f} |")
+    return "\n".join(lines)
+
+
+def shares(found: dict[str, Any]) -> str:
+    """Average accuracy of every fixed share at every fidelity, in %; phase 0, which all share, included."""
+    lines = ["| old share | " + " | ".join(found["rewards"]) + " |", "| --: |" + " --: |" * len(found["rewards"])]
+    for place, path in enumerate(found["paths"]):
+        each = [100 * totals[place] / (1 + len(path)) for totals in found["rewards"].values()]
+        lines.append(f"| {path[0][0] / 10} | " + " | ".join(f"{value:.2f}" for value in each) + " |")
     return "\n".join(lines)
 
 

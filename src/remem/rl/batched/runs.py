@@ -40,6 +40,7 @@ from remem.types import EMPTY, Allocation, Group, IntArray, Phase, Samples
 
 CHUNK_BYTES = 2**28  # of tables and temporary tensors; more runs are trained in several chunks
 SLICE = 2**17  # scores of all proxies that are computed at a time: temporary tensors that fit the cache
+HEAD_COPIES = 8  # of all weights of a head: old and new, teacher, momenta, gradients, unit rows and theirs
 WORTHWHILE = 64  # runs in a chunk: more gain nothing, since their tensors no longer fit the cache
 
 
@@ -193,8 +194,9 @@ def chunk_size(phase: int, task: FeatureTask) -> int:
     columns: int = classes * math.prod(task.head.row[:-1])  # of all proxies
     tables = held * (2 * classes + width) + evaluated * (3 * columns + width)
     step = task.train.batch_size * (8 * columns + 2 * width)
+    head = HEAD_COPIES * columns * width
     orders = 32 * held  # bytes of places, labels and weights of the batches of one epoch
-    per_run: int = 4 * (tables + step) + orders
+    per_run: int = 4 * (tables + step + head) + orders
     return max(1, min(WORTHWHILE, CHUNK_BYTES // per_run))
 
 
