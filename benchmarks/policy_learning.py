@@ -78,6 +78,8 @@ def learning_seconds(config: LearnConfig) -> dict[str, float]:
 
 def one_by_one_seconds(method: str, phases: int) -> tuple[float, float]:
     """The search part of the first epoch: all runs together, and one run at a time, as before. CPU seconds of each."""
+    import sklearn.cluster  # noqa: F401  (k-means loads it on first use, which is no part of the search)
+
     took = []
     for batched in (True, False):
         settings = config(method, phases, batched=batched, phase0_share=1e-9, epochs=1)

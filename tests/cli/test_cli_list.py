@@ -12,7 +12,16 @@ from remem.runs.presets import PRESETS
 
 KNOWN = {
     "methods": {"finetune", "lwf", "icarl", "joint"},
-    "policies": {"static", "rmm", "rmm-one-level", *(f"fixed-0.{tenths}" for tenths in range(1, 10))},
+    "policies": {
+        "static",
+        "rmm",
+        "rmm-glyphs",
+        "rmm-codec",
+        "rmm-one-level",
+        "proportional",
+        "auto",
+        *(f"fixed-0.{tenths}" for tenths in range(1, 10)),
+    },
     "datasets": {"glyphs", "digits", "cifar100", "mini-imagenet", "imagenet-full", "folder:PATH", "npz:PATH"},
     "backbones": {"resnet32", "resnet18", "small", "mlp"},
     "selections": {"herding", "uniform"},

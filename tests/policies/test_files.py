@@ -403,3 +403,10 @@ def test_learned_policies_ship(name: str, levels: int) -> None:
     assert isinstance(policy, Learned)
     assert (policy.name, policy.provenance()["levels"], policy.oracle) == (name, levels, False)
     assert sum(file.stat().st_size for file in (ZOO / name).iterdir()) < 20_000
+
+
+def test_the_policy_learned_on_glyphs_has_a_name_of_its_own() -> None:
+    rmm, glyphs = POLICIES["rmm"].build(), POLICIES["rmm-glyphs"].build()
+    assert glyphs.name == "rmm-glyphs"
+    assert glyphs.provenance() == rmm.provenance() | {"name": "rmm-glyphs"}
+    assert [glyphs.act(state) for state in STATES] == [rmm.act(state) for state in STATES]

@@ -13,7 +13,7 @@ NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed
 
 
 def test_the_names_are_those_of_the_interface() -> None:
-    learned = ["proportional", "random", "rmm", "rmm-codec", "rmm-one-level", "rmm-untrained"]
+    learned = ["proportional", "random", "rmm", "rmm-codec", "rmm-glyphs", "rmm-one-level", "rmm-untrained"]
     assert list(POLICIES) == ["auto", *NAMES, "fixed-0.9", *learned, "static"]
     with pytest.raises(InputError, match="no policy named"):
         POLICIES["fixed-0.65"]

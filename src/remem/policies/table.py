@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -87,6 +87,13 @@ def _shipped(name: str) -> Policy:
     return load_policy(ZOO / name)
 
 
+def _glyphs() -> Policy:
+    from remem.policies.files import load_policy
+
+    policy = load_policy(ZOO / "rmm")
+    return replace(policy, facts={**policy.facts, "name": "rmm-glyphs"})
+
+
 def _untrained(name: str) -> Policy:
     from remem.policies.learned import untrained
 
@@ -110,6 +117,8 @@ for _name, _summary in {
     "rmm-one-level": "one level: old and new classes; learned on glyphs (or learn your own: learn-policy)",
 }.items():
     POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
+_summary = "the two levels of rmm, learned on glyphs; keeps its name if rmm is ever learned on other data"
+POLICIES.add("rmm-glyphs", PolicyEntry(_summary, _glyphs))
 _summary = "the shipped learned policy that fits the data set, the method and the number of phases best"
 POLICIES.add(AUTO, PolicyEntry(_summary, partial(_shipped, FOR_AUTO[0])))  # `prepare` replaces it before a run
 _summary = "has learned nothing: its most probable action is half the memory for old classes, no change, an even split"
