@@ -223,7 +223,7 @@ def test_studies_of_codecs_compare_equal_bytes() -> None:
     assert len(pairs) == 5
     for by_epochs, by_steps in pairs:
         first, second = (plan_study(read_study_file(Path(name))) for name in (by_epochs, by_steps))
-        coded = [run.name for run in first.runs if "@" in run.name or "codec" in run.name]
+        coded = [run.name for run in first.runs if "@" in run.policy or "codec" in run.policy]
         assert coded == [run.name for run in second.runs]
         assert {run.config.memory.equal_steps for run in first.runs} == {False}
         assert {run.config.memory.equal_steps for run in second.runs} == {True}
