@@ -1,6 +1,7 @@
 """The numbers of a page as one JSON tree, from which its scripts draw."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def page_data(runs: Sequence[StoredRun], policies: Mapping[str, Policy] | None =
             for number, (run, name) in enumerate(zip(runs, names, strict=True))
         ],
         "left_out": len(results) - len(detailed),
-        "policies": [_policy(name, policy) for name, policy in list((policies or {}).items())[:MOST_POLICIES]],
+        "policies": _policies(dict(list((policies or {}).items())[:MOST_POLICIES])),
     }
 
 
@@ -130,13 +131,21 @@ def _series(series: Series) -> Json:
     }
 
 
-def _policy(name: str, policy: Policy) -> Json:
+def _policies(policies: Mapping[str, Policy]) -> list[Json]:
+    """Policies by the shortest part of their paths that tells them apart: a list of choices has no room for more."""
+    paths = [Path(name).parts for name in policies]
+    alike = next(n for n in count() if len({own[: n + 1] for own in paths}) > 1) if len(paths) > 1 else -1
+    short = ["/".join(own[alike:]) for own in paths]
+    return [_policy(name, policy, shown) for (name, policy), shown in zip(policies.items(), short, strict=True)]
+
+
+def _policy(name: str, policy: Policy, shown: str) -> Json:
     tree = as_tree(policy)
     kept = {key: value for key, value in tree.items() if key.startswith("level")}
     paths = [{"phases": path["phases"], "steps": [_step(step) for step in path["steps"]]} for path in tree["paths"]]
     codecs = list(codecs_of(policy))
     return {
-        "name": name,
+        "name": shown,
         "oracle": policy.oracle,
         "course": course(Path(name)),
         "paths": paths,

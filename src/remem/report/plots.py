@@ -37,6 +37,7 @@ INK = "#010203"  # black; `inline_svg` replaces it by the page's own text colour
 WIDTH, HEIGHT = 7.4, 3.5  # inches
 HEAT = "YlGnBu"
 MOST_NUMBERS = 12  # phases of a matrix with a number in every cell
+DARK = 0.68  # of the heat map: white numbers can be read above it, black ones below
 ENLARGED = 1.25  # the enlarged view ends this much above the highest number of samples of an old class
 
 
@@ -99,7 +100,7 @@ def _held(
             _line(axes, old, place)
             _line(axes, new, place, dashed=True)
     _style_axes(whole, label)
-    _style_axes(enlarged, "", "enlarged")
+    _style_axes(enlarged, "", f"{label}, enlarged")
     whole.set_ylim(bottom=0)
     enlarged.set_ylim(0, ENLARGED * highest or None)
 
@@ -152,11 +153,11 @@ def matrix_figure(results: Sequence[RunResult]) -> Figure:
             for row in range(len(values)):
                 for column in range(row + 1):
                     share = values[row, column]
-                    ink = "white" if share > 0.55 else "#010203"
+                    ink = "white" if share > DARK else "#010203"
                     axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", color=ink, fontsize=7)
     for axes in places[len(groups) :]:
         axes.set_axis_off()
-    bar = figure.colorbar(mesh, ax=list(places), shrink=0.8, pad=0.02)
+    bar = figure.colorbar(mesh, ax=list(places), shrink=0.8, pad=0.02, aspect=20 * rows)
     bar.set_label("accuracy (%)", color=INK)
     bar.ax.tick_params(colors=INK, labelsize=8)
     bar.outline.set_visible(False)

@@ -74,7 +74,7 @@ def share_series(group: Group) -> Series:
 
 
 def split_series(group: Group) -> Series:
-    """The harder half's part, where there was something to split."""
+    """The harder half's share, where there was something to split."""
     return over_seeds(
         group,
         lambda run: [

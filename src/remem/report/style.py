@@ -38,6 +38,7 @@ figure { margin: 0 0 1.2rem; }
 figure svg.still { display: block; width: 100%; min-width: 40rem; max-width: 60rem; height: auto; }
 figcaption { font-size: .92rem; max-width: 48rem; }
 .plot { min-height: 420px; }
+.plot .modebar-container { top: auto !important; bottom: 30px; } /* opposite to the legend */
 .tools { display: flex; flex-wrap: wrap; gap: .4rem 1rem; align-items: center; margin: .3rem 0; font-size: .92rem; }
 .tools label { display: inline-flex; gap: .35rem; align-items: center; max-width: 100%; white-space: nowrap; }
 .filter label { white-space: normal; }
@@ -59,6 +60,7 @@ pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; }
 .pictures img { display: block; height: 2.4rem; max-width: 100%; object-fit: contain; object-position: left; }
 .pictures span { font-size: .85rem; color: var(--soft); }
 footer { margin-top: 2.5rem; font-size: .88rem; }
-@media (max-width: 640px) { main { padding: 1.2rem .8rem 2rem; } h1 { font-size: 1.35rem; }
+@media (max-width: 639px) { main { padding: 1.2rem .8rem 2rem; } h1 { font-size: 1.35rem; }
+  .plot .modebar-container { top: 0 !important; bottom: auto; }
   th, td { padding: .3rem .5rem; font-size: .9rem; } .pictures div { grid-template-columns: 1fr; } }
 """
