@@ -14,6 +14,7 @@ from remem.cli.main import main
 from remem.policies.table import resolve_policy
 from remem.report.inputs import StoredRun, read_runs
 from remem.report.page import Origin, write_page
+from remem.report.policy_plot import draw_policy
 from remem.runs.results import load_predictions, load_result
 from report_factories import make_run
 
@@ -182,3 +183,15 @@ def test_a_policy_and_its_course_of_learning(tmp_path: Path) -> None:
     assert (reward, entropy) == ([[1, 2, 3], [0.6, 0.7, 0.8]], [[1, 2, 3], [1.5, 1, 0.5]])
     assert norm == [[1, 2, 3], [1, 2, 3]]
     assert all(0 <= chance <= 1 for [cells] in space for chance in cells if chance is not None)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_where_a_policy_comes_from_is_not_cut_off(width: int, tmp_path: Path) -> None:
+    """Its settings are one line of some 2000 characters, which wraps; the figure scrolls inside its own box."""
+    path = tmp_path / "policy.html"
+    draw_policy(resolve_policy("rmm", seed=0), path)
+    with opened(path, width) as browser:
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        sizes = "const p = document.querySelector('pre'); return [p.scrollWidth, p.clientWidth]"
+        needed, there = browser.execute_script(sizes)
+    assert needed <= there

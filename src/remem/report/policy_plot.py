@@ -41,8 +41,8 @@ def policy_page(policy: Policy) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f'<div class="wide"><pre>{escape(provenance_text(policy))}</pre></div>\n'
         f'<figure class="wide">\n{svg}\n</figure>\n'
+        f'<h2>Where it comes from</h2>\n<pre class="wrap">{escape(provenance_text(policy))}</pre>\n'
         f"<details><summary>The same as text</summary><pre>{escape(policy_text(policy))}</pre></details>\n"
         "</main>\n</body>\n</html>\n"
     )
@@ -137,7 +137,8 @@ def _draw_paths(part: SubFigure, policy: Policy) -> None:
 
 def _heat(part: SubFigure, every: Sequence[Axes], axes: Axes, ys: Sequence[float], chances: FloatArray) -> None:
     """A heat map over old shares from left to right; the row shares one colour bar."""
-    mesh = axes.pcolormesh(TENTHS, ys, chances, vmin=0, vmax=1, cmap=HEAT, shading="nearest")
+    # Edges in the colours of the cells: without them, browsers show the seams of an SVG.
+    mesh = axes.pcolormesh(TENTHS, ys, chances, vmin=0, vmax=1, cmap=HEAT, shading="nearest", edgecolors="face", lw=0.4)
     axes.set_xticks(TICKS)
     if axes is every[-1]:
         bar = part.colorbar(mesh, ax=list(every), shrink=0.9, pad=0.01)

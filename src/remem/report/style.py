@@ -54,6 +54,7 @@ button.small { font: inherit; font-size: .85rem; color: inherit; background: var
 details { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .9rem; margin: .5rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; }
+pre.wrap { white-space: pre-wrap; overflow-wrap: anywhere; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: .8rem 1.5rem; }
 .pictures div { display: grid; grid-template-columns: 6.5rem 1fr; gap: .2rem .6rem; align-items: center; }
 .pictures b { grid-column: 1 / -1; font-size: .95rem; }
