@@ -244,6 +244,15 @@ def test_bands_are_mentioned_where_there_are_some() -> None:
     assert "Bands are" not in without_scripts(made(RUNS))
 
 
+def test_differences_to_static_are_paired_by_seed() -> None:
+    static, fixed = page_data(stored(seeded(THREE_SEEDS)))["groups"]
+    assert static["gain"] is None
+    assert fixed["gain"]["x"] == [0, 1]
+    alone = page_data(stored(seeded({"fixed-0.6_seed-0": [0.8, 0.7], "static_seed-1": [0.8, 0.6]})))["groups"]
+    assert [group["gain"] for group in alone] == [None, None]
+    assert 'id="view-accuracy"' not in made([RUNS[0]])
+
+
 def test_the_footer_says_when_and_on_what() -> None:
     run = make_run("icarl", "static", [0.5, 0.4], train={"device": "cpu", "precision": "bf16", "threads": 1})
     footer = without_scripts(made([run])).partition("<footer>")[2]

@@ -92,6 +92,30 @@ def test_hover_shows_the_value(page: Path) -> None:
         assert f"phase 3: {100 * joint.last_accuracy:.2f} %" in label[0].text
 
 
+def test_accuracy_minus_static(tmp_path: Path) -> None:
+    """Differences of 0.1, 0.1 and 0 in phase 1: 6.67 ± 14.34 points (4.303 * 5.774 / sqrt 3); none in phase 0."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select
+
+    last = {"static": (0.5, 0.4, 0.4), "fixed-0.6": (0.6, 0.5, 0.4)}
+    runs = [make_run("icarl", name, [0.8, own], seed=seed) for name in last for seed, own in enumerate(last[name])]
+    path = tmp_path / "gain.html"
+    stored = [StoredRun(run, tmp_path / f"{number}.json") for number, run in enumerate(runs)]
+    write_page(stored, path, Origin("a", "remem report"))
+    with opened(path) as browser:
+        browser.execute_script("rememReport.draw('accuracy')")
+        Select(browser.find_element(By.ID, "view-accuracy")).select_by_visible_text("accuracy minus static")
+        band, line = browser.execute_script(
+            "return document.getElementById('figure-accuracy').data.map(t => [t.name, [...t.y], t.customdata])"
+        )
+        title = browser.execute_script("return document.getElementById('figure-accuracy').layout.yaxis.title.text")
+    assert line[0] == "icarl / fixed-0.6"
+    assert line[1] == pytest.approx([0, 6.67], abs=0.01)
+    assert line[2] == [" ± 0.00", " ± 14.34"]
+    assert band[1] == pytest.approx([0, 21.01, -7.68, 0], abs=0.02)
+    assert title == "accuracy minus static (points)"
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_schemes_and_widths(page: Path, width: int, dark: bool) -> None:

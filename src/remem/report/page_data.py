@@ -9,7 +9,7 @@ import numpy as np
 
 from remem.policies.policy import Policy
 from remem.report.details import arrival, confusions, course, losses
-from remem.report.groups import Group, group_runs, run_names
+from remem.report.groups import Group, group_runs, reference_of, run_names
 from remem.report.inputs import StoredRun
 from remem.report.plots import COLOURS, colour_of
 from remem.report.policy_view import as_tree, codecs_of
@@ -19,6 +19,7 @@ from remem.report.series import (
     codecs_by_phase,
     codecs_in_order,
     counts_bytes,
+    gain_series,
     held_series,
     kilobytes_per_class,
     matrix,
@@ -46,7 +47,10 @@ def page_data(runs: Sequence[StoredRun], policies: Mapping[str, Policy] | None =
     return {
         "scenarios": list(scenarios(results)),
         "codecs": codecs_in_order(groups),
-        "groups": [_group(group, number, titles[id(group.runs[0])]) for number, group in enumerate(groups)],
+        "groups": [
+            {**_group(group, number, titles[id(group.runs[0])]), "gain": _gain(group, groups)}
+            for number, group in enumerate(groups)
+        ],
         "runs": [
             {"name": name, "group": place[id(run.result)], **_run(run, full=number in detailed)}
             for number, (run, name) in enumerate(zip(runs, names, strict=True))
@@ -86,6 +90,13 @@ def _group(group: Group, number: int, scenario: str) -> Json:
         "matrix": [[_short(value) for value in row] for row in matrix(group).tolist()],
         "forgetting": [_short(value) for value in _forgetting(group)],
     }
+
+
+def _gain(group: Group, groups: Sequence[Group]) -> Json | None:
+    """Accuracy minus that of `static`, where there is one to compare with."""
+    reference = reference_of(group, groups)
+    gain = None if reference is None else gain_series(group, reference)
+    return None if gain is None else _series(gain)
 
 
 def _forgetting(group: Group) -> list[float]:

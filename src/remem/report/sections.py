@@ -9,6 +9,7 @@ from remem.types import Json
 CAPTIONS = {
     "accuracy": "After every phase: accuracy on all classes seen so far.",
     "bands": " Bands are 95 % intervals over seeds.",
+    "gain": " Minus static: the difference to static with the same seed; a band above zero is a gain in that phase.",
     "memory": "Samples held per old class (lines) and per new class (dotted) in every phase, and the same enlarged.",
     "bytes": "Samples, or kB as stored, per old class (lines) and per new class (dotted) in every phase, and the same "
     "enlarged. Bytes are samples times the mean size of a sample in that phase.",
@@ -25,6 +26,8 @@ CAPTIONS = {
     "that of old ones, and the share that old classes have so far.",
     "course": "Mean reward (an average accuracy on pseudo tasks), entropy of the policy and norm of its gradient.",
 }
+
+WORDS = {"group": "setting", "view": "shown"}  # choices that have other names for readers
 
 
 def html_table(table: Table, name: str, marks: Iterable[int] = ()) -> str:
@@ -84,9 +87,12 @@ def figure_sections(data: Json) -> list[str]:
 
 
 def _accuracy(data: Json, choice: str) -> str:
-    """Bands are mentioned where some setting has more than one seed."""
+    """Bands are mentioned where some setting has more than one seed; differences are a choice where there are some."""
     bands = any(half is not None for group in data["groups"] for half in group["accuracy"]["half"])
-    return _section("Accuracy", "accuracy", CAPTIONS["accuracy"] + (CAPTIONS["bands"] if bands else ""), choice)
+    gains = any(group["gain"] for group in data["groups"])
+    caption = CAPTIONS["accuracy"] + (CAPTIONS["bands"] if bands else "") + (CAPTIONS["gain"] if gains else "")
+    shown = _choice("view", "accuracy", [(0, "accuracy"), (1, "accuracy minus static")]) if gains else ""
+    return _section("Accuracy", "accuracy", caption, choice + shown)
 
 
 def _memory(data: Json, choice: str) -> str:
@@ -152,7 +158,7 @@ def _choice(what: str, name: str, options: Sequence[tuple[int, str]], draws: str
     entries = "".join(f'<option value="{place}">{escape(word)}</option>' for place, word in options)
     hidden = " hidden" if len(options) < 2 else ""
     return (
-        f"<label{hidden}>{'setting' if what == 'group' else what} "
+        f"<label{hidden}>{WORDS.get(what, what)} "
         f'<select id="{what}-{name}" data-draws="{draws or name}">{entries}</select></label>'
     )
 

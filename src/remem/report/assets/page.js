@@ -33,13 +33,13 @@
   const whole = (count) => ({ tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(count / 12)) });
   const phaseAxis = (more) => ({ title: "phase", ...whole(Math.max(...data.groups.map((group) => group.accuracy.x.length))), ...more });
 
-  function band(group, series, scale, axes) {
+  function band(group, series, scale, lowest) {
     const known = series.half.some((half) => half !== null);
     if (!known) return [];
-    const edge = (sign) => series.y.map((y, i) => Math.max(0, scale * (y + sign * (series.half[i] || 0))));
+    const edge = (sign) => series.y.map((y, i) => Math.max(lowest, scale * (y + sign * (series.half[i] || 0))));
     return [{
       x: [...series.x, ...series.x.slice().reverse()], y: [...edge(1), ...edge(-1).reverse()], fill: "toself",
-      fillcolor: group.colour + "2b", line: { width: 0 }, hoverinfo: "skip", showlegend: false, mode: "lines", ...axes,
+      fillcolor: group.colour + "2b", line: { width: 0 }, hoverinfo: "skip", showlegend: false, mode: "lines",
     }];
   }
 
@@ -57,10 +57,13 @@
 
   const figures = {
     accuracy() {
-      const groups = inScenario("scenario-accuracy");
-      const bands = groups.flatMap((group) => band(group, group.accuracy, 100, {}));
-      return [[...bands, ...groups.map((group) => line(group, group.accuracy, 100, {}, " %"))],
-        layout({ xaxis: phaseAxis(), yaxis: { title: "accuracy (%)" } })];
+      const gain = value("view-accuracy") === 1;
+      const groups = inScenario("scenario-accuracy").filter((group) => !gain || group.gain);
+      const series = (group) => (gain ? group.gain : group.accuracy);
+      const bands = groups.flatMap((group) => band(group, series(group), 100, gain ? -Infinity : 0));
+      const title = gain ? "accuracy minus static (points)" : "accuracy (%)";
+      return [[...bands, ...groups.map((group) => line(group, series(group), 100, {}, gain ? " points" : " %"))],
+        layout({ xaxis: phaseAxis(), yaxis: gain ? { title, zerolinecolor: css("--ink") } : { title } })];
     },
     memory() {
       const bytes = value("unit-memory") === 1;
