@@ -33,17 +33,40 @@ def test_pages_of_every_part_are_built(site: Path) -> None:
     assert "A data set cut into phases" in python  # from the docstring
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [1280, 400])
-def test_the_tutorial_in_a_browser(site: Path, width: int, dark: bool) -> None:
-    with opened(site / "tutorial.html", width, dark=dark) as browser:
-        assert browser.execute_script("return document.querySelector('h1').textContent").startswith("Ten minutes")
-        assert browser.execute_script("return document.querySelector('article img').naturalWidth") > 0
+PAGES = {
+    "index": "Documentation",
+    "tutorial": "Ten minutes",
+    "reference/settings": "Settings",
+    "reports/evidence": "Evidence",
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (400, True)])
+def test_pages_in_a_browser(site: Path, page: str, width: int, dark: bool) -> None:
+    with opened(site / f"{page}.html", width, dark=dark) as browser:
+        assert browser.execute_script("return document.querySelector('h1').textContent").startswith(PAGES[page])
+        pictures = "return [...document.querySelectorAll('article img')].map(i => i.naturalWidth)"
+        assert all(wide > 0 for wide in browser.execute_script(pictures))
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         scheme = browser.execute_script("return document.body.getAttribute('data-md-color-scheme')")
         assert scheme == ("slate" if dark else "default")
         loaded = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
         assert [name for name in loaded if name.startswith("http")] == []
+
+
+def test_names_of_settings_stay_in_one_piece(site: Path) -> None:
+    """On a phone, tables scroll sideways instead of breaking words; a shadow says so."""
+    lines = "return [...document.querySelectorAll('td:first-child code')].map(c => c.getClientRects().length)"
+    with opened(site / "reference/settings.html", 400) as browser:
+        assert set(browser.execute_script(lines)) == {1}
+        shadow = "return getComputedStyle(document.querySelector('.md-typeset__scrollwrap')).backgroundAttachment"
+        assert browser.execute_script(shadow) == "local, local, scroll, scroll"
+
+
+def test_pictures_are_on_the_front_page_and_in_the_tutorial(site: Path) -> None:
+    for page in ("index", "tutorial"):
+        assert "<img" in (site / f"{page}.html").read_text(encoding="utf-8")
 
 
 class Silent(SimpleHTTPRequestHandler):

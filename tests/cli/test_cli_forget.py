@@ -58,7 +58,7 @@ def test_the_account_as_a_table(base: Path, remem: Command) -> None:
     assert rows[3].split()[-5:] == ["latest", "6", "1.2", "kB", "2"]
     held, beside, version = said.out.split("\n\n")[1].splitlines()
     assert held == "held     24 samples of 4 classes, 4.9 kB of 20.0 kB; 2 updates"
-    assert re.match(r"beside   network [\d.]+ kB, class means [\d.]+ (kB|bytes); they do not count towards", beside)
+    assert re.match(r"besides  network [\d.]+ kB, class means [\d.]+ (kB|bytes); they do not count towards", beside)
     assert version.startswith(f"version  2 of {base / 'model'}; 2 versions kept, ")
 
 

@@ -220,6 +220,46 @@ def test_policies_are_on_the_page_with_their_paths() -> None:
     assert 'id="figure-path"' in text
 
 
+def test_policies_have_the_shortest_names_that_tell_them_apart() -> None:
+    def names(*paths: str) -> list[str]:
+        policies = {path: resolve_policy("rmm", seed=0) for path in paths}
+        return [policy["name"] for policy in page_data(stored(RUNS), policies)["policies"]]
+
+    assert names("a/study/policies/seed-0/rmm", "a/study/policies/seed-1/rmm") == ["seed-0/rmm", "seed-1/rmm"]
+    assert names("a/study/policies/seed-0") == ["seed-0"]
+    assert names("rmm", "a/b") == ["rmm", "a/b"]
+
+
+def test_several_comparisons_are_pointed_out() -> None:
+    """Three settings with intervals; with two settings there is one comparison, with one seed there is no interval."""
+    third = {key.replace("fixed-0.6", "fixed-0.7"): values for key, values in THREE_SEEDS.items() if "fixed" in key}
+    words = "they are not widened for the number of settings compared"
+    assert words in made(seeded(THREE_SEEDS | third))
+    assert words not in made(seeded(THREE_SEEDS))
+    assert words not in made([*RUNS, make_run("icarl", "fixed-0.7", [0.81, 0.67, 0.55])])
+
+
+def test_bands_are_mentioned_where_there_are_some() -> None:
+    assert "Bands are 95 % intervals" in made(seeded(THREE_SEEDS))
+    assert "Bands are" not in without_scripts(made(RUNS))
+
+
+def test_differences_to_static_are_paired_by_seed() -> None:
+    static, fixed = page_data(stored(seeded(THREE_SEEDS)))["groups"]
+    assert static["gain"] is None
+    assert fixed["gain"]["x"] == [0, 1]
+    alone = page_data(stored(seeded({"fixed-0.6_seed-0": [0.8, 0.7], "static_seed-1": [0.8, 0.6]})))["groups"]
+    assert [group["gain"] for group in alone] == [None, None]
+    assert 'id="view-accuracy"' not in made([RUNS[0]])
+
+
+def test_the_footer_says_when_and_on_what() -> None:
+    run = make_run("icarl", "static", [0.5, 0.4], train={"device": "cpu", "precision": "bf16", "threads": 1})
+    footer = without_scripts(made([run])).partition("<footer>")[2]
+    assert re.search(r"on \d{4}-\d\d-\d\d \d\d:\d\d UTC, .+, \d+ cores; remem ", footer)
+    assert "minutes in all, on CPU in bf16, 1 thread." in footer
+
+
 def test_runs_with_too_many_numbers_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("remem.report.page_data.MOST_CELLS", 3 * 8)  # the phases and classes of one run
     data = page_data(stored(RUNS))

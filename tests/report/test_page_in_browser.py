@@ -92,6 +92,30 @@ def test_hover_shows_the_value(page: Path) -> None:
         assert f"phase 3: {100 * joint.last_accuracy:.2f} %" in label[0].text
 
 
+def test_accuracy_minus_static(tmp_path: Path) -> None:
+    """Differences of 0.1, 0.1 and 0 in phase 1: 6.67 ± 14.34 points (4.303 * 5.774 / sqrt 3); none in phase 0."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select
+
+    last = {"static": (0.5, 0.4, 0.4), "fixed-0.6": (0.6, 0.5, 0.4)}
+    runs = [make_run("icarl", name, [0.8, own], seed=seed) for name in last for seed, own in enumerate(last[name])]
+    path = tmp_path / "gain.html"
+    stored = [StoredRun(run, tmp_path / f"{number}.json") for number, run in enumerate(runs)]
+    write_page(stored, path, Origin("a", "remem report"))
+    with opened(path) as browser:
+        browser.execute_script("rememReport.draw('accuracy')")
+        Select(browser.find_element(By.ID, "view-accuracy")).select_by_visible_text("accuracy minus static")
+        band, line = browser.execute_script(
+            "return document.getElementById('figure-accuracy').data.map(t => [t.name, [...t.y], t.customdata])"
+        )
+        title = browser.execute_script("return document.getElementById('figure-accuracy').layout.yaxis.title.text")
+    assert line[0] == "icarl / fixed-0.6"
+    assert line[1] == pytest.approx([0, 6.67], abs=0.01)
+    assert line[2] == [" ± 0.00", " ± 14.34"]
+    assert band[1] == pytest.approx([0, 21.01, -7.68, 0], abs=0.02)
+    assert title == "accuracy minus static (points)"
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_schemes_and_widths(page: Path, width: int, dark: bool) -> None:
@@ -109,6 +133,76 @@ def test_schemes_and_widths(page: Path, width: int, dark: bool) -> None:
         assert browser.execute_script(wide)
         browser.execute_script("document.getElementById('scheme').click()")
         assert browser.execute_script(background) == (light if dark else darker)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_legends_are_whole_and_nothing_covers_them(page: Path, width: int) -> None:
+    boxes = (
+        "const box = e => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };"
+        "const figure = document.getElementById('figure-accuracy');"
+        "return ['.legend .traces .legendtext', '.modebar', '.xtick text', '.xtitle'].map("
+        "s => [...figure.querySelectorAll(s)].map(box))"
+    )
+    settings = len(read_runs([STORED]))
+    with opened(page, width) as browser:
+        browser.execute_script("rememReport.draw('accuracy')")
+        names, buttons, ticks, titles = browser.execute_script(boxes)
+        assert len(names) == settings
+        for name in names:
+            assert name[2] <= width
+            assert not any(overlap(name, other) for other in [*buttons, *ticks, *titles])
+        height = "return document.getElementById('figure-accuracy')._fullLayout._size.h"
+        assert browser.execute_script(height) > 300  # legends do not squeeze the plot
+
+
+def test_names_of_classes_do_not_cover_each_other(page: Path) -> None:
+    """30 names fit into 1280 px and not into 400: there, hover has them."""
+    labels = "return [...document.querySelectorAll('#figure-classes .xtick text')].length"
+    for width, shown in ((1280, 30), (400, 0)):
+        with opened(page, width) as browser:
+            browser.execute_script("rememReport.draw('classes')")
+            assert browser.execute_script(labels) == shown
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_numbers_of_a_matrix_can_be_read(page: Path, dark: bool) -> None:
+    """Contrast of 4.5 and more, as for any small text (WCAG 2, AA)."""
+    drawn = (
+        "const [cells, words] = document.getElementById('figure-matrix').data;"
+        "const values = cells.z.flatMap(r => [...r]).filter(v => v !== null);"
+        "return [cells.colorscale, values, words.text, words.textfont.color]"
+    )
+    with opened(page, dark=dark) as browser:
+        browser.execute_script("rememReport.draw('matrix')")
+        scale, values, words, inks = browser.execute_script(drawn)
+    assert [f"{value:.1f}" for value in values] == words
+    for value, ink in zip(values, inks, strict=True):
+        assert contrast(colour_at(scale, value / 100), channels(ink)) >= 4.5, (value, ink)
+
+
+def overlap(one: list[float], other: list[float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def channels(colour: str) -> list[float]:
+    return [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+
+
+def colour_at(scale: list[list[Any]], place: float) -> list[float]:
+    stops = [float(stop) for stop, _ in scale]
+    return [
+        float(np.interp(place, stops, values))
+        for values in zip(*(channels(colour) for _, colour in scale), strict=True)
+    ]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    def luminance(colour: list[float]) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_bytes_and_codecs(tmp_path: Path) -> None:

@@ -92,6 +92,23 @@ def test_the_matrix_is_a_mean_over_seeds_and_has_no_values_above_the_diagonal() 
     assert axes.get_title() == "icarl / static"
 
 
+def test_titles_and_labels_of_a_matrix_keep_apart() -> None:
+    """Four settings make two rows: the axis label of the first stays clear of the title of the second."""
+    runs = [make_run("icarl", policy, [0.8, 0.6, 0.5]) for policy in ("static", "fixed-0.5", "fixed-0.6", "fixed-0.7")]
+    figure = matrix_figure(runs)
+    figure.draw_without_rendering()  # lays it out
+    above, _, _, below = figure.axes[:4]
+    label, title = above.xaxis.label.get_window_extent(), below.title.get_window_extent()
+    assert label.y0 - title.y1 > title.height / 2
+    bar = figure.axes[-1].get_window_extent()
+    assert bar.height / bar.width > 25
+
+
+def test_numbers_of_a_matrix_are_white_on_dark_cells_only() -> None:
+    axes, _bar = matrix_figure([make_run("icarl", "static", [0.95, 0.5])]).axes
+    assert [text.get_color() for text in axes.texts] == ["white", "#010203", "#010203"]
+
+
 def test_scenarios_do_not_share_a_plot() -> None:
     other = make_run("icarl", "static", [0.8, 0.6], data={"name": "digits"})
     assert [len(runs) for runs in scenarios([*RUNS, other]).values()] == [2, 1]

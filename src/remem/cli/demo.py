@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 POLICIES = ("static", "fixed-0.6", "rmm")
 PHASE0 = "phase 0"  # shared by all runs, which differ only in what comes after it
-LEVEL = 1.0  # points of average accuracy
 TITLE = "Conventional memory, a fixed share for old classes, and the learned policy"
 
 
@@ -74,7 +73,7 @@ def compare(configs: "Mapping[str, RunConfig]", out: Path, console: Console) -> 
 
 
 def show(console: Console, folders: Sequence[Path], report: Path) -> None:
-    """Table, winner and page."""
+    """Table, differences and page."""
     from remem.report.inputs import read_runs
     from remem.report.page import Origin, write_page
     from remem.report.policy_files import find_policies
@@ -88,16 +87,16 @@ def show(console: Console, folders: Sequence[Path], report: Path) -> None:
 
 
 def verdict(results: "list[RunResult]") -> str:
-    """Who is ahead, in plain words. One seed does not separate runs that differ by less than LEVEL points."""
-    best, *others = sorted(results, key=lambda run: run.average_accuracy, reverse=True)
-    ahead = {run.policy_name: 100 * (best.average_accuracy - run.average_accuracy) for run in others}
-    level = [name for name, by in ahead.items() if by < LEVEL]
-    behind = " and ".join(f"{by:.2f} points above {name}" for name, by in ahead.items() if by >= LEVEL)
-    names = " and ".join([best.policy_name, *level])
-    head = f"No winner between {names}, which one seed cannot separate." if level else f"Winner: {names}."
-    gain = f" With the same memory, the average accuracy of {best.policy_name} is {behind}." if behind else ""
-    forgetting = ", ".join(f"{run.policy_name} {100 * run.forgetting:.2f}" for run in (best, *others))
-    return f"{head}{gain} Points forgotten: {forgetting}."
+    """The differences to the first run, in words. No winner is named: one seed has no interval."""
+    base, *others = results
+    gains = ", ".join(
+        f"{run.policy_name} {100 * (run.average_accuracy - base.average_accuracy):+.2f}" for run in others
+    )
+    forgetting = ", ".join(f"{run.policy_name} {100 * run.forgetting:.2f}" for run in results)
+    return (
+        f"Average accuracy minus {base.policy_name}, in points: {gains}. Points forgotten: {forgetting}. "
+        "One seed names no winner: `remem study glyphs-policies` compares several seeds."
+    )
 
 
 def _configs(overrides: list[str]) -> "dict[str, RunConfig]":

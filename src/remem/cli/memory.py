@@ -67,7 +67,7 @@ def _totals(folder: ModelFolder, stream: "Stream", account: "MemoryTable") -> di
     network, means = _beside(stream)
     return {
         "held": f"{held_in_words(account)}; {stream.updates} updates",
-        "beside": f"network {size(network)}, class means {size(means)}; they do not count towards the budget",
+        "besides": f"network {size(network)}, class means {size(means)}; they do not count towards the budget",
         "version": f"{folder.versions()[-1]} of {folder.path}; {versions_in_words(folder)}",
     }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from remem.policies.policy import Policy
 from remem.report.gallery import galleries, gallery_section
 from remem.report.groups import Group, group_runs, run_names, varying_settings
-from remem.report.headline import headline
+from remem.report.headline import comparable, headline
 from remem.report.inputs import StoredRun
 from remem.report.page_data import page_data
 from remem.report.sections import figure_sections, html_table
@@ -59,6 +59,7 @@ def page(runs: Sequence[StoredRun], origin: Origin) -> str:
         f'<h1>{escape(origin.title)}</h1>\n<button class="small" id="scheme" type="button">light / dark</button>',
         *(f'<p class="soft">{escape(line)}</p>' for line in introduction(results, groups)),
         '<div class="answer">' + "".join(f"<p>{escape(line)}</p>" for line in headline(results)) + "</div>",
+        *([f'<p class="soft">{MANY}</p>'] if _compares_many(groups) else []),
         _filter(data),
         '<h2 id="summary-title">Summary</h2>',
         html_table(sheet.table(), "summary", marks=range(len(groups))),
@@ -90,6 +91,8 @@ READING = (
     "earlier classes lost from their best to their last accuracy. Peak: most samples held at once from phase 1 on."
 )
 
+MANY = "Intervals hold for one comparison each; they are not widened for the number of settings compared."
+
 
 def introduction(results: Sequence[RunResult], groups: Sequence[Group]) -> list[str]:
     """Lines on what is compared, and on which data."""
@@ -106,6 +109,11 @@ def introduction(results: Sequence[RunResult], groups: Sequence[Group]) -> list[
     ]
 
 
+def _compares_many(groups: Sequence[Group]) -> bool:
+    """Whether more than two comparable settings have several seeds, and so intervals."""
+    return any(sum(len(group.runs) > 1 for group in block) > 2 for block in comparable(groups))
+
+
 def _json(data: Json) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
@@ -120,9 +128,8 @@ def _filter(data: Json) -> str:
         for place, group in enumerate(data["groups"])
     )
     opened = " open" if len(data["groups"]) <= 6 else ""
-    return (
-        f'<div class="filter"><details{opened}><summary>Shown</summary><div class="tools">{boxes}</div></details></div>'
-    )
+    fold = f'<details{opened}><summary>Settings shown</summary><div class="tools">{boxes}</div></details>'
+    return f'<div class="filter">{fold}</div>'
 
 
 def _per_run(results: Sequence[RunResult], content: Callable[[RunResult, int], str], *, opened: bool) -> list[str]:
@@ -138,13 +145,21 @@ def _footer(results: Sequence[RunResult], command: str) -> str:
     """The command that makes the page again, when and where it was made, and how long its runs took."""
     seconds = sum(sum(phase.seconds.values()) for run in results for phase in run.phases)
     train = [run.config.get("train", {}) for run in results]
-    devices = sorted({f"{own.get('device')} in {own.get('precision')}, {own.get('threads')} threads" for own in train})
+    devices = sorted({_device(own) for own in train})
     lines = [
         f"Made by <code>{escape(command)}</code>",
         f"on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {escape(hardware())}; remem {escape(results[0].remem)}.",
         f"The runs took {seconds / 60:.1f} minutes in all, on {escape('; '.join(devices))}.",
     ]
     return f"<footer><p>{' '.join(lines)}</p></footer>"
+
+
+def _device(train: Json) -> str:
+    """`CPU in bf16, 1 thread`."""
+    threads = train.get("threads")
+    return (
+        f"{str(train.get('device')).upper()} in {train.get('precision')}, {threads} thread{'' if threads == 1 else 's'}"
+    )
 
 
 def hardware() -> str:

@@ -1,6 +1,7 @@
 """The numbers of a page as one JSON tree, from which its scripts draw."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from remem.policies.policy import Policy
 from remem.report.details import arrival, confusions, course, losses
-from remem.report.groups import Group, group_runs, run_names
+from remem.report.groups import Group, group_runs, reference_of, run_names
 from remem.report.inputs import StoredRun
 from remem.report.plots import COLOURS, colour_of
 from remem.report.policy_view import as_tree, codecs_of
@@ -18,6 +19,7 @@ from remem.report.series import (
     codecs_by_phase,
     codecs_in_order,
     counts_bytes,
+    gain_series,
     held_series,
     kilobytes_per_class,
     matrix,
@@ -45,13 +47,16 @@ def page_data(runs: Sequence[StoredRun], policies: Mapping[str, Policy] | None =
     return {
         "scenarios": list(scenarios(results)),
         "codecs": codecs_in_order(groups),
-        "groups": [_group(group, number, titles[id(group.runs[0])]) for number, group in enumerate(groups)],
+        "groups": [
+            {**_group(group, number, titles[id(group.runs[0])]), "gain": _gain(group, groups)}
+            for number, group in enumerate(groups)
+        ],
         "runs": [
             {"name": name, "group": place[id(run.result)], **_run(run, full=number in detailed)}
             for number, (run, name) in enumerate(zip(runs, names, strict=True))
         ],
         "left_out": len(results) - len(detailed),
-        "policies": [_policy(name, policy) for name, policy in list((policies or {}).items())[:MOST_POLICIES]],
+        "policies": _policies(dict(list((policies or {}).items())[:MOST_POLICIES])),
     }
 
 
@@ -85,6 +90,13 @@ def _group(group: Group, number: int, scenario: str) -> Json:
         "matrix": [[_short(value) for value in row] for row in matrix(group).tolist()],
         "forgetting": [_short(value) for value in _forgetting(group)],
     }
+
+
+def _gain(group: Group, groups: Sequence[Group]) -> Json | None:
+    """Accuracy minus that of `static`, where there is one to compare with."""
+    reference = reference_of(group, groups)
+    gain = None if reference is None else gain_series(group, reference)
+    return None if gain is None else _series(gain)
 
 
 def _forgetting(group: Group) -> list[float]:
@@ -130,13 +142,21 @@ def _series(series: Series) -> Json:
     }
 
 
-def _policy(name: str, policy: Policy) -> Json:
+def _policies(policies: Mapping[str, Policy]) -> list[Json]:
+    """Policies by the shortest part of their paths that tells them apart: a list of choices has no room for more."""
+    paths = [Path(name).parts for name in policies]
+    alike = next(n for n in count() if len({own[: n + 1] for own in paths}) > 1) if len(paths) > 1 else -1
+    short = ["/".join(own[alike:]) for own in paths]
+    return [_policy(name, policy, shown) for (name, policy), shown in zip(policies.items(), short, strict=True)]
+
+
+def _policy(name: str, policy: Policy, shown: str) -> Json:
     tree = as_tree(policy)
     kept = {key: value for key, value in tree.items() if key.startswith("level")}
     paths = [{"phases": path["phases"], "steps": [_step(step) for step in path["steps"]]} for path in tree["paths"]]
     codecs = list(codecs_of(policy))
     return {
-        "name": name,
+        "name": shown,
         "oracle": policy.oracle,
         "course": course(Path(name)),
         "paths": paths,

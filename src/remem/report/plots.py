@@ -8,6 +8,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.gridspec import SubplotSpec
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -37,6 +38,7 @@ INK = "#010203"  # black; `inline_svg` replaces it by the page's own text colour
 WIDTH, HEIGHT = 7.4, 3.5  # inches
 HEAT = "YlGnBu"
 MOST_NUMBERS = 12  # phases of a matrix with a number in every cell
+DARK = 0.66  # of the heat map: white numbers can be read above it, black ones below
 ENLARGED = 1.25  # the enlarged view ends this much above the highest number of samples of an old class
 
 
@@ -99,7 +101,7 @@ def _held(
             _line(axes, old, place)
             _line(axes, new, place, dashed=True)
     _style_axes(whole, label)
-    _style_axes(enlarged, "", "enlarged")
+    _style_axes(enlarged, "", f"{label}, enlarged")
     whole.set_ylim(bottom=0)
     enlarged.set_ylim(0, ENLARGED * highest or None)
 
@@ -140,7 +142,7 @@ def matrix_figure(results: Sequence[RunResult]) -> Figure:
     groups = group_runs(results)
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
-    figure = Figure(figsize=(3.1 * columns + 1, 3.3 * rows), layout="constrained")
+    figure = Figure(figsize=(3.1 * columns + 1, 3.3 * rows), layout=ConstrainedLayoutEngine(h_pad=0.1))
     places = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, group in zip(places, groups, strict=False):
         values = matrix(group)
@@ -152,11 +154,11 @@ def matrix_figure(results: Sequence[RunResult]) -> Figure:
             for row in range(len(values)):
                 for column in range(row + 1):
                     share = values[row, column]
-                    ink = "white" if share > 0.55 else "#010203"
-                    axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", color=ink, fontsize=7)
+                    ink = "white" if share > DARK else "#010203"
+                    axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", color=ink, fontsize=8)
     for axes in places[len(groups) :]:
         axes.set_axis_off()
-    bar = figure.colorbar(mesh, ax=list(places), shrink=0.8, pad=0.02)
+    bar = figure.colorbar(mesh, ax=list(places), shrink=0.8, pad=0.02, aspect=20 * rows)
     bar.set_label("accuracy (%)", color=INK)
     bar.ax.tick_params(colors=INK, labelsize=8)
     bar.outline.set_visible(False)

@@ -41,8 +41,8 @@ def policy_page(policy: Policy) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f'<div class="wide"><pre>{escape(provenance_text(policy))}</pre></div>\n'
         f'<figure class="wide">\n{svg}\n</figure>\n'
+        f'<h2>Where it comes from</h2>\n<pre class="wrap">{escape(provenance_text(policy))}</pre>\n'
         f"<details><summary>The same as text</summary><pre>{escape(policy_text(policy))}</pre></details>\n"
         "</main>\n</body>\n</html>\n"
     )
@@ -66,18 +66,18 @@ def policy_figure(policy: Policy) -> Figure:
 
 
 def _draw_first(part: SubFigure, network: TwoLevelPolicy) -> None:
-    _title(part, "Level 1, phase 1: probability of every old share, if all are feasible")
+    _title(part, "Level 1, phase 1: probability of every share for old classes, if all are feasible")
     every = part.subplots(1, len(RATIOS), sharey=True)
     for axes, ratio, chances in zip(every, RATIOS, policy_view.first_shares(network), strict=True):
         axes.bar(TENTHS, chances, width=0.08, color=COLOURS[0])
-        axes.set_title(f"new/old = {ratio}", fontsize=9, color=INK)
+        axes.set_title(f"new/old classes = {ratio}", fontsize=9, color=INK)
         axes.set_ylim(0, 1)
         axes.set_xticks(TICKS)
-        _style_axes(axes, "old share", "probability" if axes is every[0] else "")
+        _style_axes(axes, "share for old classes", "probability" if axes is every[0] else "")
 
 
 def _draw_changes(part: SubFigure, network: TwoLevelPolicy) -> None:
-    _title(part, "Level 1, later phases: probability of a change of the old share")
+    _title(part, "Level 1, later phases: probability of a change of that share")
     chances = policy_view.changes(network, FINE)
     every = part.subplots(1, len(CHANGES), sharey=True)
     for place, (axes, change) in enumerate(zip(every, CHANGES, strict=True)):
@@ -86,11 +86,13 @@ def _draw_changes(part: SubFigure, network: TwoLevelPolicy) -> None:
         axes.set_yticks(RATIOS, [str(ratio) for ratio in RATIOS])
         axes.minorticks_off()
         axes.set_title("no change" if change == 0 else f"change by {change / 10:+.1f}", fontsize=9, color=INK)
-        _style_axes(axes, "old share so far", "new/old classes" if place == 0 else "")
+        _style_axes(axes, "share so far", "new/old classes" if place == 0 else "")
 
 
 def _draw_splits(part: SubFigure, network: TwoLevelPolicy) -> None:
-    _title(part, f"Level 2 at new/old = {SPLIT_RATIO}: probability of the harder half's part (blank: impossible)")
+    _title(
+        part, f"Level 2 at new/old classes = {SPLIT_RATIO}: probability of the harder half's share (blank: impossible)"
+    )
     every = part.subplots(1, 1 + len(CHANGES), sharey=True)
     later = policy_view.later_splits(network)
     titles = ["phase 1", *("later, no change" if c == 0 else f"later, after {c / 10:+.1f}" for c in CHANGES)]
@@ -99,11 +101,11 @@ def _draw_splits(part: SubFigure, network: TwoLevelPolicy) -> None:
         axes.set_yticks(TICKS)
         axes.set_title(title, fontsize=9, color=INK)
         first = axes is every[0]
-        _style_axes(axes, "share just chosen" if first else "old share so far", "harder half's part" if first else "")
+        _style_axes(axes, "share just chosen" if first else "share so far", "harder half's share" if first else "")
 
 
 def _draw_paths(part: SubFigure, policy: Policy) -> None:
-    _title(part, f"Its path: {BASE + LATER} classes of 500 samples, {BASE} in phase 0")
+    _title(part, f"Its decisions: {BASE + LATER} classes of 500 samples, {BASE} of them in phase 0")
     rungs = policy_view.codecs_of(policy)
     shares, splits, *more = part.subplots(1, 3 if len(rungs) > 1 else 2, sharey=len(rungs) < 2)
     for place, (phases, budget) in enumerate(CUSTOMARY.items()):
@@ -121,7 +123,7 @@ def _draw_paths(part: SubFigure, policy: Policy) -> None:
         splits.plot(seen, halves, **style)
         for codecs in more:
             codecs.plot(seen, [d.rung for d in decisions], **style)
-    for axes, words in ((shares, "old share"), (splits, "harder half's part")):
+    for axes, words in ((shares, "share for old classes"), (splits, "harder half's share")):
         axes.set_ylim(0, 1)
         axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         _style_axes(axes, "classes seen after the phase", words)
@@ -135,10 +137,12 @@ def _draw_paths(part: SubFigure, policy: Policy) -> None:
 
 def _heat(part: SubFigure, every: Sequence[Axes], axes: Axes, ys: Sequence[float], chances: FloatArray) -> None:
     """A heat map over old shares from left to right; the row shares one colour bar."""
-    mesh = axes.pcolormesh(TENTHS, ys, chances, vmin=0, vmax=1, cmap=HEAT, shading="nearest")
+    # Edges in the colours of the cells: without them, browsers show the seams of an SVG.
+    mesh = axes.pcolormesh(TENTHS, ys, chances, vmin=0, vmax=1, cmap=HEAT, shading="nearest", edgecolors="face", lw=0.4)
     axes.set_xticks(TICKS)
     if axes is every[-1]:
         bar = part.colorbar(mesh, ax=list(every), shrink=0.9, pad=0.01)
+        bar.set_label("probability", color=INK, fontsize=9)
         bar.ax.tick_params(colors=INK, labelsize=8)
         bar.outline.set_visible(False)
 

@@ -95,7 +95,7 @@ def _split_block(network: TwoLevelPolicy, bars: str) -> str:
     for change, chances in zip(CHANGES, policy_view.later_splits(network), strict=True):
         words = f"changed by {change / 10:+.1f}" if change else "not changed"
         rows.append([f"later, {words}", *_sparks(chances, shown, bars)])
-    title = f"Level 2 at new/old = {SPLIT_RATIO}: the harder half's part, 0.1 to 0.9 from left to right"
+    title = f"Level 2 at new/old = {SPLIT_RATIO}: the harder half's share, 0.1 to 0.9 from left to right"
     return f"{title}\n{_aligned(rows)}"
 
 

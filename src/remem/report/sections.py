@@ -7,21 +7,27 @@ from remem.report.tables import Table
 from remem.types import Json
 
 CAPTIONS = {
-    "accuracy": "After every phase: accuracy on all classes seen so far; bands are 95 % intervals over seeds.",
+    "accuracy": "After every phase: accuracy on all classes seen so far.",
+    "bands": " Bands are 95 % intervals over seeds.",
+    "gain": " Minus static: the difference to static with the same seed; a band above zero is a gain in that phase.",
     "memory": "Samples held per old class (lines) and per new class (dotted) in every phase, and the same enlarged.",
     "bytes": "Samples, or kB as stored, per old class (lines) and per new class (dotted) in every phase, and the same "
     "enlarged. Bytes are samples times the mean size of a sample in that phase.",
-    "decisions": "What was decided in every phase: the old share, and the part of the latest classes' harder half; "
-    "means over seeds.",
+    "decisions": "What was decided in every phase: the share of the memory for old classes, and how much of what the "
+    "latest old classes get goes to the harder half of them (0.5: as much as the easier half). Means over seeds.",
     "coded": "What was decided in every phase: how exactly samples are stored (the codec of most seeds, exact ones on "
-    "top), the old share, and the part of the latest classes' harder half (means over seeds).",
+    "top), the share of the memory for old classes, and how much of what the latest old classes get goes to the harder "
+    "half of them (means over seeds).",
     "path": "What the policy would do in the paper's scenarios: 100 classes of 500 samples, 50 of them in phase 0.",
     "matrix": "Accuracy on the classes of every phase, after every phase; the mean over seeds.",
     "forgetting": "Points that the classes of a phase lost from their best to their last accuracy.",
-    "losses": "The sum of all loss terms, epoch by epoch; dotted lines part the phases.",
-    "policy": "Probabilities of a learned policy's actions by its state: new / old classes, and the old share so far.",
+    "losses": "The sum of all loss terms, epoch by epoch; dotted lines separate the phases.",
+    "policy": "Probability of every action of a learned policy, by its state: the number of new classes divided by "
+    "that of old ones, and the share that old classes have so far.",
     "course": "Mean reward (an average accuracy on pseudo tasks), entropy of the policy and norm of its gradient.",
 }
+
+WORDS = {"group": "setting", "view": "shown"}  # choices that have other names for readers
 
 
 def html_table(table: Table, name: str, marks: Iterable[int] = ()) -> str:
@@ -54,10 +60,10 @@ def figure_sections(data: Json) -> list[str]:
     spaces = [(place, policy["name"]) for place, policy in policies if "level1_first" in policy]
     courses = [(place, policy["name"]) for place, policy in policies if policy["course"]["epoch"]]
     parts = [
-        _section("Accuracy", "accuracy", CAPTIONS["accuracy"], _choice("scenario", "accuracy", scenarios)),
+        _accuracy(data, _choice("scenario", "accuracy", scenarios)),
         _memory(data, _choice("scenario", "memory", scenarios)),
         *_decisions(data, _choice("scenario", "decisions", scenarios)),
-        _section("Phase by phase matrix", "matrix", CAPTIONS["matrix"], _choice("group", "matrix", groups)),
+        _section("Accuracy matrix", "matrix", CAPTIONS["matrix"], _choice("group", "matrix", groups)),
     ]
     if any(group["forgetting"] for group in data["groups"]):
         choice = _choice("scenario", "forgetting", scenarios)
@@ -78,6 +84,15 @@ def figure_sections(data: Json) -> list[str]:
         choice = _choice("policy", "course", courses)
         parts.append(_section("Course of learning", "course", CAPTIONS["course"], choice))
     return parts
+
+
+def _accuracy(data: Json, choice: str) -> str:
+    """Bands are mentioned where some setting has more than one seed; differences are a choice where there are some."""
+    bands = any(half is not None for group in data["groups"] for half in group["accuracy"]["half"])
+    gains = any(group["gain"] for group in data["groups"])
+    caption = CAPTIONS["accuracy"] + (CAPTIONS["bands"] if bands else "") + (CAPTIONS["gain"] if gains else "")
+    shown = _choice("view", "accuracy", [(0, "accuracy"), (1, "accuracy minus static")]) if gains else ""
+    return _section("Accuracy", "accuracy", caption, choice + shown)
 
 
 def _memory(data: Json, choice: str) -> str:
@@ -111,11 +126,15 @@ def _classes(data: Json, detailed: Sequence[tuple[int, str]]) -> str:
 
 
 def _confusion(confused: Sequence[tuple[int, str]]) -> str:
-    boxes = '<label><input id="by-class" type="checkbox" data-draws="confusion"> classes, after the last phase</label>'
-    caption = "Where test samples of each phase's classes end up, in % of a row."
+    box = '<input id="by-class" type="checkbox" data-draws="confusion">'
+    caption = "How the test samples of the classes of a phase are classified, in % of each row."
     table = Table(("true class", "predicted class", "times", "% of the true class"), (), labels=2)
     pairs = html_table(table, "confused").replace("<tbody>", '<tbody id="pairs">')
-    tools = _choice("run", "confusion", confused) + _phase("confusion") + boxes
+    tools = (
+        _choice("run", "confusion", confused)
+        + _phase("confusion")
+        + f"<label>{box} class by class, after the last phase</label>"
+    )
     return (
         _section("Confusion", "confusion", caption, tools)
         + f"<h3>Most frequent mistakes after the last phase</h3>{pairs}"
@@ -139,7 +158,7 @@ def _choice(what: str, name: str, options: Sequence[tuple[int, str]], draws: str
     entries = "".join(f'<option value="{place}">{escape(word)}</option>' for place, word in options)
     hidden = " hidden" if len(options) < 2 else ""
     return (
-        f"<label{hidden}>{'setting' if what == 'group' else what} "
+        f"<label{hidden}>{WORDS.get(what, what)} "
         f'<select id="{what}-{name}" data-draws="{draws or name}">{entries}</select></label>'
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remem.evaluation.metrics import mean_interval
-from remem.report.groups import Group
+from remem.report.groups import Group, paired
 from remem.runs.results import PhaseRecord, RunResult
 
 Point = tuple[int, float]  # phase, value
@@ -36,6 +36,16 @@ def over_seeds(group: Group, points: Callable[[RunResult], Sequence[Point]]) -> 
 def accuracy_series(group: Group) -> Series:
     """Accuracy over all seen classes after every phase, as fractions."""
     return over_seeds(group, lambda run: [(phase.phase, phase.accuracy) for phase in run.phases])
+
+
+def gain_series(group: Group, reference: Group) -> Series | None:
+    """Accuracy minus that of a reference after every phase, paired by seed; None without a common seed."""
+    size = min(len(run.phases) for run in (*group.runs, *reference.runs))
+    found = [paired(group, reference, lambda run, phase=phase: run.phases[phase].accuracy) for phase in range(size)]  # type: ignore[misc]
+    spreads = [spread for spread in found if spread is not None]
+    if not spreads:
+        return None
+    return Series(tuple(range(size)), tuple(s.mean for s in spreads), tuple(s.half_width for s in spreads))
 
 
 def held_series(group: Group, per_class: PerClass | None = None) -> tuple[Series, Series]:
@@ -74,7 +84,7 @@ def share_series(group: Group) -> Series:
 
 
 def split_series(group: Group) -> Series:
-    """The harder half's part, where there was something to split."""
+    """The harder half's share, where there was something to split."""
     return over_seeds(
         group,
         lambda run: [

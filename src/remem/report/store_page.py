@@ -51,7 +51,7 @@ class StorePage:
         parts = [
             f"<h1>{escape(self.title)}</h1>",
             *(f"<p>{escape(line)}</p>" for line in self.lines),
-            "<h2>Account</h2>",
+            "<h2>Memory by class</h2>",
             _html_table(self.table),
             "<h2>Pictures</h2>",
             *(self._pictures() if self.classes else ['<p class="soft">The samples are no pictures.</p>']),

@@ -38,6 +38,7 @@ figure { margin: 0 0 1.2rem; }
 figure svg.still { display: block; width: 100%; min-width: 40rem; max-width: 60rem; height: auto; }
 figcaption { font-size: .92rem; max-width: 48rem; }
 .plot { min-height: 420px; }
+.plot .modebar-container { top: auto !important; bottom: 30px; } /* opposite to the legend */
 .tools { display: flex; flex-wrap: wrap; gap: .4rem 1rem; align-items: center; margin: .3rem 0; font-size: .92rem; }
 .tools label { display: inline-flex; gap: .35rem; align-items: center; max-width: 100%; white-space: nowrap; }
 .filter label { white-space: normal; }
@@ -53,12 +54,14 @@ button.small { font: inherit; font-size: .85rem; color: inherit; background: var
 details { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .9rem; margin: .5rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; }
+pre.wrap { white-space: pre-wrap; overflow-wrap: anywhere; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); gap: .8rem 1.5rem; }
 .pictures div { display: grid; grid-template-columns: 6.5rem 1fr; gap: .2rem .6rem; align-items: center; }
 .pictures b { grid-column: 1 / -1; font-size: .95rem; }
 .pictures img { display: block; height: 2.4rem; max-width: 100%; object-fit: contain; object-position: left; }
 .pictures span { font-size: .85rem; color: var(--soft); }
 footer { margin-top: 2.5rem; font-size: .88rem; }
-@media (max-width: 640px) { main { padding: 1.2rem .8rem 2rem; } h1 { font-size: 1.35rem; }
+@media (max-width: 639px) { main { padding: 1.2rem .8rem 2rem; } h1 { font-size: 1.35rem; }
+  .plot .modebar-container { top: 0 !important; bottom: auto; }
   th, td { padding: .3rem .5rem; font-size: .9rem; } .pictures div { grid-template-columns: 1fr; } }
 """

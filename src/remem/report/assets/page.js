@@ -11,6 +11,7 @@
   const HEAT_DARK = [[0, "#1f242c"], [0.35, "#1f5673"], [0.65, "#35a3a3"], [1, "#f2f0a1"]];
   const dark = () => css("--scheme") === "dark";
   const heat = () => (dark() ? HEAT_DARK : HEAT_LIGHT);
+  const OLD = "share for old classes", HARDER = "harder half's share";
   const shown = () => data.groups.filter((group, place) => !state.hidden.has(place));
   const value = (id) => { const element = byId(id); return element ? Number(element.value) : 0; };
 
@@ -18,8 +19,8 @@
     const axis = { gridcolor: css("--line"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true };
     const base = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 13 },
-      margin: { l: 48, r: 12, t: 24, b: 44 }, hovermode: "closest", showlegend: !narrow(),
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } },
+      margin: { l: 48, r: 12, t: 24, b: 44 }, hovermode: "closest", showlegend: true,
+      legend: { orientation: "h", x: 0, font: { size: 12 }, ...(narrow() ? { yref: "container", y: 0, yanchor: "bottom" } : { y: 1.02, yanchor: "bottom" }) },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--ink") },
       hoverlabel: { bgcolor: css("--tint"), bordercolor: css("--line"), font: { color: css("--ink") } },
     };
@@ -32,13 +33,13 @@
   const whole = (count) => ({ tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(count / 12)) });
   const phaseAxis = (more) => ({ title: "phase", ...whole(Math.max(...data.groups.map((group) => group.accuracy.x.length))), ...more });
 
-  function band(group, series, scale, axes) {
+  function band(group, series, scale, lowest) {
     const known = series.half.some((half) => half !== null);
     if (!known) return [];
-    const edge = (sign) => series.y.map((y, i) => Math.max(0, scale * (y + sign * (series.half[i] || 0))));
+    const edge = (sign) => series.y.map((y, i) => Math.max(lowest, scale * (y + sign * (series.half[i] || 0))));
     return [{
       x: [...series.x, ...series.x.slice().reverse()], y: [...edge(1), ...edge(-1).reverse()], fill: "toself",
-      fillcolor: group.colour + "2b", line: { width: 0 }, hoverinfo: "skip", showlegend: false, mode: "lines", ...axes,
+      fillcolor: group.colour + "2b", line: { width: 0 }, hoverinfo: "skip", showlegend: false, mode: "lines",
     }];
   }
 
@@ -56,10 +57,13 @@
 
   const figures = {
     accuracy() {
-      const groups = inScenario("scenario-accuracy");
-      const bands = groups.flatMap((group) => band(group, group.accuracy, 100, {}));
-      return [[...bands, ...groups.map((group) => line(group, group.accuracy, 100, {}, " %"))],
-        layout({ xaxis: phaseAxis(), yaxis: { title: "accuracy %" } })];
+      const gain = value("view-accuracy") === 1;
+      const groups = inScenario("scenario-accuracy").filter((group) => !gain || group.gain);
+      const series = (group) => (gain ? group.gain : group.accuracy);
+      const bands = groups.flatMap((group) => band(group, series(group), 100, gain ? -Infinity : 0));
+      const title = gain ? "accuracy minus static (points)" : "accuracy (%)";
+      return [[...bands, ...groups.map((group) => line(group, series(group), 100, {}, gain ? " points" : " %"))],
+        layout({ xaxis: phaseAxis(), yaxis: gain ? { title, zerolinecolor: css("--ink") } : { title } })];
     },
     memory() {
       const bytes = value("unit-memory") === 1;
@@ -82,17 +86,17 @@
       return [traces, layout({
         xaxis: phaseAxis({ domain: left, anchor: "y" }), xaxis2: phaseAxis({ domain: right, anchor: "y2" }),
         yaxis: { title: `${unit} per class`, rangemode: "tozero", domain: stacked ? [0.58, 1] : [0, 1], anchor: "x" },
-        yaxis2: { title: "enlarged", range: [0, 1.25 * highest], domain: stacked ? [0, 0.42] : [0, 1], anchor: "x2" },
+        yaxis2: { title: `${unit} per class (enlarged)`, range: [0, 1.25 * highest], domain: stacked ? [0, 0.42] : [0, 1], anchor: "x2" },
       })];
     },
     decisions() {
       const groups = inScenario("scenario-decisions").filter((group) => group.share.x.length);
       const splits = groups.some((group) => group.split.x.length);
-      const parts = [...(data.codecs.length ? ["codec"] : []), "old share", ...(splits ? ["harder half's part"] : [])];
+      const parts = [...(data.codecs.length ? ["codec"] : []), OLD, ...(splits ? [HARDER] : [])];
       const traces = groups.flatMap((group) => parts.map((title, place) => {
         const id = place ? place + 1 : "";
         const own = { xaxis: `x${id}`, yaxis: `y${id}`, showlegend: place === 0, legendgroup: group.name };
-        if (title !== "codec") return line(group, title === "old share" ? group.share : group.split, 1, own, "");
+        if (title !== "codec") return line(group, title === OLD ? group.share : group.split, 1, own, "");
         const phases = Object.keys(group.codecs).map(Number);
         return { ...own, x: phases, y: phases.map((phase) => most(group.codecs[phase])), name: group.name, mode: "lines+markers",
           line: { color: group.colour, dash: group.dash, width: 2, shape: "hvh" }, marker: { size: 7 },
@@ -105,10 +109,10 @@
       const policy = data.policies[value("policy-path")];
       const coded = policy && policy.codecs.length > 0;
       const splits = policy && policy.paths.some((path) => path.steps.some((step) => step.split !== null));
-      const parts = [...(coded ? ["codec"] : []), "old share", ...(splits ? ["harder half's part"] : [])];
+      const parts = [...(coded ? ["codec"] : []), OLD, ...(splits ? [HARDER] : [])];
       const colours = ["#0072B2", "#D55E00", "#009E73"];
       const traces = (policy ? policy.paths : []).flatMap((path, number) => parts.map((title, place) => {
-        const id = place ? place + 1 : "", key = { "codec": "codec", "old share": "share" }[title] || "split";
+        const id = place ? place + 1 : "", key = { "codec": "codec", [OLD]: "share" }[title] || "split";
         return { x: path.steps.map((_, i) => 50 + 50 * (i + 1) / path.phases), y: path.steps.map((step) => step[key]),
           name: `N = ${path.phases}`, legendgroup: `N = ${path.phases}`, showlegend: place === 0, xaxis: `x${id}`, yaxis: `y${id}`,
           mode: "lines+markers", marker: { size: 11 - 3 * number }, line: { color: colours[number], width: 5 - 1.5 * number },
@@ -119,7 +123,7 @@
     matrix() {
       const group = data.groups[value("group-matrix")];
       return heatmap(group.matrix.map((row) => row.map((v) => (v === null ? null : percent(v)))),
-        "classes of phase", "after phase", "classes of phase %{x}, after phase %{y}: %{z:.2f} %", [0, 100]);
+        "classes of phase", "after phase", "classes of phase %{x}, after phase %{y}: %{z:.2f} %", [0, 100], "accuracy (%)");
     },
     forgetting() {
       const groups = inScenario("scenario-forgetting");
@@ -128,7 +132,7 @@
         marker: { color: group.colour },
         hovertemplate: "<b>%{fullData.name}</b><br>classes of phase %{x}: %{y:.2f} points lost<extra></extra>",
       }));
-      return [traces, layout({ xaxis: phaseAxis({ title: "classes of phase" }), yaxis: { title: "points lost" },
+      return [traces, layout({ xaxis: phaseAxis({ title: "classes of phase" }), yaxis: { title: "forgetting (points)" },
         barmode: "group" })];
     },
     classes() {
@@ -145,23 +149,23 @@
       const say = order.map((label) => `<b>${escaped(run.classes[label])}</b><br>at first ${(100 * first[label]).toFixed(2)} %` +
         `<br>now ${(100 * now[label]).toFixed(2)} %<br>${held[label] ?? "no"} samples held<br>since phase ${run.arrival[label]}`);
       const shared = { x, text: say, hovertemplate: "%{text}<extra></extra>", mode: "markers" };
-      const many = order.length > 60;
+      const many = order.length > (narrow() ? 20 : 60), long = names.some((name) => name.length > 2);
       return [[
         { ...shared, y: order.map((label) => percent(first[label])), name: "after its own phase", mode: "lines",
           line: { color: css("--soft"), width: 1.5, shape: "hvh" } },
         { ...shared, y: order.map((label) => percent(now[label])), name: `after phase ${phase}`,
           marker: { size: many ? 5 : 9, color: order.map((label) => held[label] ?? 0), colorscale: heat(),
-            colorbar: { title: { text: "held", side: "right" }, thickness: 12, len: 0.8 }, line: { width: 1, color: css("--soft") } } },
+            colorbar: bar("samples held"), line: { width: 1, color: css("--soft") } } },
       ], layout({
-        xaxis: { title: `${order.length} classes, hardest at first on the left`, showticklabels: !many, tickvals: x, ticktext: names, tickangle: -60 },
-        yaxis: { title: "accuracy %", range: [-3, 103] } })];
+        xaxis: { title: `${order.length} classes, hardest at first on the left`, showticklabels: !many, tickvals: x, ticktext: names, tickangle: long ? -60 : 0, showgrid: !many },
+        yaxis: { title: "accuracy (%)", range: [-3, 103] } })];
     },
     confusion() {
       const run = data.runs[value("run-confusion")];
       if (!run || !run.confusion) return [[], layout({ xaxis: {}, yaxis: {} })];
       if (byId("by-class").checked && run.confusion.classes) {
         const names = run.classes;
-        const [traces, look] = heatmap(run.confusion.classes, "predicted", "true", "true %{y}, predicted %{x}: %{z}", null, false);
+        const [traces, look] = heatmap(run.confusion.classes, "predicted", "true", "true %{y}, predicted %{x}: %{z} times", null, "times", false);
         Object.assign(traces[0], { x: names, y: names });
         return [traces, look];
       }
@@ -170,8 +174,8 @@
         const total = row.reduce((a, b) => a + b, 0) || 1;
         return row.map((count) => Math.round(1e6 * count / total) / 1e4);
       });
-      return heatmap(rows, "predicted: a class of phase", "true: a class of phase",
-        "true class of phase %{y}, predicted one of phase %{x}: %{z:.2f} %", [0, 100]);
+      return heatmap(rows, "phase of the predicted class", "phase of the true class",
+        "true class of phase %{y}, predicted one of phase %{x}: %{z:.2f} %", [0, 100], "% of the row");
     },
     losses() {
       const run = data.runs[value("run-losses")];
@@ -191,17 +195,17 @@
       const cuts = epochs.map((epoch, x) => [epoch.phase, x]).filter(([phase, x]) => x && epochs[x - 1].phase !== phase);
       const shapes = cuts.map(([, x]) => ({ type: "line", x0: x + 0.5, x1: x + 0.5, yref: "paper", y0: 0, y1: 1,
         line: { color: css("--line"), dash: "dot", width: 1.5 } }));
-      return [traces, layout({ xaxis: { title: "epochs of all phases" }, yaxis: { title: "loss" }, shapes })];
+      return [traces, layout({ xaxis: { title: "epoch, counted over all phases" }, yaxis: { title: "loss" }, shapes })];
     },
     policy() {
       const policy = data.policies[value("policy-space")];
       if (!policy || !policy.level1_first) return [[], layout({ xaxis: {}, yaxis: {} })];
       const words = (values) => values.map(String);
       const later = policy.level1_change;
-      const parts = [{ title: "phase 1: old share", x: policy.level1_first.shares, y: policy.level1_first.ratios, z: policy.level1_first.probabilities },
-        ...later.changes.map((change, place) => ({ title: `later: ${change > 0 ? "+" : ""}${change || "no change"}`, x: later.old_shares, y: later.ratios,
+      const parts = [{ title: `phase 1: ${OLD}`, x: policy.level1_first.shares, y: policy.level1_first.ratios, z: policy.level1_first.probabilities },
+        ...later.changes.map((change, place) => ({ title: `later: ${change ? `change by ${change > 0 ? "+" : ""}${change}` : "no change"}`, x: later.old_shares, y: later.ratios,
           z: later.probabilities.map((row) => row.map((cell) => cell[place])) }))];
-      if (policy.level2_first) parts.push({ title: "phase 1: harder half's part", x: policy.level2_first.shares, y: policy.level2_first.splits,
+      if (policy.level2_first) parts.push({ title: `phase 1: ${HARDER}`, x: policy.level2_first.shares, y: policy.level2_first.splits,
         z: policy.level2_first.splits.map((_, split) => policy.level2_first.probabilities.map((row) => row[split])), second: true });
       const columns = narrow() ? 1 : 3, rows = Math.ceil(parts.length / columns);
       const look = {}, traces = [], annotations = [];
@@ -209,11 +213,11 @@
         const column = place % columns, row = Math.floor(place / columns), id = place ? place + 1 : "";
         const width = 1 / columns, height = 1 / rows;
         const x = [column * width + 0.06 * (columns > 1), (column + 1) * width - 0.02], y = [1 - (row + 1) * height + 0.3 * height, 1 - row * height - 0.1 * height];
-        look[`xaxis${id}`] = { domain: x, anchor: `y${id}`, type: "category", title: part.second ? "share just chosen" : place ? "old share so far" : "old share" };
-        look[`yaxis${id}`] = { domain: y, anchor: `x${id}`, type: "category", title: part.second ? "part" : "new/old" };
+        look[`xaxis${id}`] = { domain: x, anchor: `y${id}`, type: "category", title: place && !part.second ? "share so far" : part.second ? "share just chosen" : "share" };
+        look[`yaxis${id}`] = { domain: y, anchor: `x${id}`, type: "category", title: part.second ? HARDER : "new / old classes" };
         annotations.push({ text: part.title, xref: "paper", yref: "paper", x: x[0], y: y[1], xanchor: "left", yanchor: "bottom", showarrow: false });
         traces.push({ type: "heatmap", x: words(part.x), y: words(part.y), z: part.z, xaxis: `x${id}`, yaxis: `y${id}`, zmin: 0, zmax: 1,
-          colorscale: heat(), showscale: place === 0, colorbar: { thickness: 10, len: 0.9 },
+          colorscale: heat(), showscale: place === 0, colorbar: bar("probability"),
           hovertemplate: `${part.title}<br>%{y} / %{x}: probability %{z:.3f}<extra></extra>` });
       });
       return [traces, { ...layout({ ...look, annotations }), height: 250 * rows + 60 }];
@@ -251,13 +255,23 @@
   const most = (names) => [...tally(names)].sort((a, b) => b[1] - a[1])[0][0];
   const counted = (names) => [...tally(names)].map(([name, times]) => (times > 1 ? `${name} x ${times}` : name)).join(", ");
 
-  function heatmap(z, x, y, say, range, numbers = true) {
-    const few = numbers && z.length <= 12;
+  const bar = (title) => ({ title: { text: title, side: "right" }, thickness: 12, len: 0.9 });
+
+  function heatmap(z, x, y, say, range, unit, numbers = true) {
+    const few = numbers && z.length <= 12, size = z.length;
+    const ends = (from, to) => (numbers ? { range: [from, to], ...whole(size) } : {});
     return [[{ type: "heatmap", z, colorscale: heat(), hovertemplate: say + "<extra></extra>", hoverongaps: false,
-      ...(range ? { zmin: range[0], zmax: range[1] } : {}), colorbar: { thickness: 12, len: 0.9 },
-      ...(few ? { texttemplate: "%{z:.1f}" } : {}) }],
-    layout({ xaxis: { title: x, constrain: "domain", ...(numbers ? whole(z.length) : {}) },
-      yaxis: { title: y, autorange: "reversed", ...(numbers ? whole(z.length) : {}) } })];
+      ...(range ? { zmin: range[0], zmax: range[1] } : {}), colorbar: bar(unit) }, ...(few ? [numbersOn(z)] : [])],
+    layout({ xaxis: { title: x, constrain: "domain", showgrid: false, zeroline: false, ...ends(-0.5, size - 0.5) },
+      yaxis: { title: y, showgrid: false, zeroline: false, ...(numbers ? ends(size - 0.5, -0.5) : { autorange: "reversed" }) } })];
+  }
+
+  // The library's own labels are grey on both ends of the scale; these are black or white, whichever reads better there.
+  function numbersOn(z) {
+    const cells = z.flatMap((row, y) => row.map((value, x) => ({ x, y, value }))).filter((cell) => cell.value !== null && cell.value !== undefined);
+    const bright = (value) => (dark() ? value > 51 : value < 73);
+    return { type: "scatter", mode: "text", x: cells.map((cell) => cell.x), y: cells.map((cell) => cell.y), hoverinfo: "skip", showlegend: false,
+      text: cells.map((cell) => cell.value.toFixed(1)), textfont: { size: 12, color: cells.map((cell) => (bright(cell.value) ? "#000000" : "#ffffff")) } };
   }
 
   const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
@@ -271,7 +285,9 @@
     if (!element) return;
     drawn.add(name);
     const [traces, look] = figures[name]();
-    const tall = look.height || (narrow() && name === "memory" ? 620 : 420);
+    const named = traces.filter((trace) => trace.type !== "heatmap" && trace.showlegend !== false && look.showlegend).length;
+    const below = narrow() && named > 1 ? 20 * Math.ceil(named / 2) : 0;
+    const tall = (look.height || (narrow() && name === "memory" ? 620 : 420)) + below;
     element.style.height = `${tall}px`;
     Plotly.react(element, traces, { ...look, height: tall }, config);
     element.dataset.drawn = "yes";
@@ -321,7 +337,7 @@
     document.querySelectorAll("[data-save]").forEach((button) => button.addEventListener("click", () => {
       const name = button.dataset.figure;
       if (!drawn.has(name)) draw(name);
-      Plotly.downloadImage(byId(`figure-${name}`), { format: button.dataset.save, filename: `remem-${name}`, width: 1000, height: 520, scale: 2 });
+      Plotly.downloadImage(byId(`figure-${name}`), { format: button.dataset.save, filename: `remem-${name}`, width: 1000, height: Math.max(520, parseInt(byId(`figure-${name}`).style.height)), scale: 2 });
     }));
   }
 
