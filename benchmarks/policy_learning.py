@@ -32,6 +32,7 @@ from remem.runs.heap import keep_freed_memory
 ONCE = 2  # epochs in which each of the 4 tasks is used for the first time
 MEASURED = 10  # epochs; the rest is counted like the last four of them, and trains fewer phases
 MB = 2**20
+LITTLE = {"epochs": 1, "features_steps": 4}  # enough to measure memory
 
 
 def config(method: str, phases: int, **learn: Any) -> LearnConfig:
@@ -130,7 +131,7 @@ def exhaustive_row() -> Row:
 def memory_rows() -> list[Row]:
     """Peak memory that batched runs add to that of their features: CIFAR-100 with N = 25, and 1000 classes."""
     rows = []
-    for classes, per_class, width, phases, method in ((100, 500, 64, 25, "pod-aanets"), (1000, 100, 512, 10, "podnet")):
+    for classes, per_class, width, phases, method in ((100, 500, 64, 25, "pod-aanets"), (1000, 20, 512, 10, "podnet")):
         arguments = [str(value) for value in (classes, per_class, width, phases, method)]
         found = child("benchmarks.policy_learning", "memory", *arguments)
         detail = f"{found['runs']} runs, features of {found['features']:.0f} MB not counted"
@@ -158,8 +159,8 @@ def batched_memory(classes: int, per_class: int, width: int, phases: int, method
             "train": {"epochs": 1, "epochs_later": 1},
             "finetune": {"epochs": 1},
         }
-        tasks = PseudoTasks(compose_learning(tree, {"learn": {"epochs": 1}}), MemorySnapshotCache(10**9))
-        trainer_config = compose_learning(tree, {"learn": {"epochs": 1}})
+        tasks = PseudoTasks(compose_learning(tree, {"learn": LITTLE}), MemorySnapshotCache(10**9))
+        trainer_config = compose_learning(tree, {"learn": LITTLE})
         keys = [TaskKey(number, "features") for number in trainer_config.learn.tasks_of(0)]
         for key in keys:
             tasks._feature_task(key)
