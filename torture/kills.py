@@ -44,7 +44,9 @@ SPARED = Kill()
 class Tally:
     kills: int = 0
     by_kind: Counter[str] = field(default_factory=Counter)
+    by_work: Counter[str] = field(default_factory=Counter)
     finished: Counter[str] = field(default_factory=Counter)  # work that was killed at least once, and is complete
+    swept: Counter[str] = field(default_factory=Counter)  # how often each file event of the work was the first kill
     failures: list[str] = field(default_factory=list)
 
 
@@ -136,7 +138,7 @@ def is_below(event: str, arguments: tuple[Any, ...], out: Path) -> bool:
 
 
 def torture(kills: int, rng: Random, folder: Path) -> Tally:
-    """At least so many kills, in turn over all kinds of work."""
+    """At least so many kills, in turn over all kinds of work, each until all its file events have been tried."""
     import remem.cli.learn_policy
     import remem.cli.run
     import remem.cli.study
@@ -150,18 +152,21 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
         whole = Attempt(work.start(out), out, SPARED, log).run()
         assert whole.code == 0, log.read_text()
         wanted[kind], seconds[kind] = contents(out), time.monotonic() - started
-    event = dict.fromkeys(works, 1)
+    event: dict[str, int] = {}
     while tally.kills < kills:
-        for kind, work in works.items():
-            out = folder / kind
+        if not event:
+            event = dict.fromkeys(works, 1)  # once more, with other random kills
+        for kind, first in list(event.items()):
+            work, out = works[kind], folder / kind
             rmtree(out, ignore_errors=True)
-            first = Kill(event=event[kind])
-            if not _in_pieces(work, out, _plan(first, work, seconds[kind], rng), tally, log):
-                event[kind] = 0  # beyond the last event: from now on at random
             event[kind] += 1
+            if not _in_pieces(kind, work, out, _plan(Kill(event=first), work, seconds[kind], rng), tally, log):
+                del event[kind]  # beyond its last event
+                tally.swept[kind] += 1
             tally.finished[kind] += 1
             if contents(out) != wanted[kind]:
-                tally.failures.append(f"{kind}, first killed at event {event[kind] - 1}: not equal")
+                tally.failures.append(f"{kind}, first killed at event {first}: not equal")
+        print(f"{tally.kills} kills, {len(tally.failures)} failures", file=sys.stderr, flush=True)
     return tally
 
 
@@ -177,7 +182,7 @@ def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill
     return [first, *rest, SPARED]
 
 
-def _in_pieces(work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
+def _in_pieces(kind: str, work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
     """Kills a command, and those that resume it, until one is let through; whether the first one was killed."""
     first = False
     for place, kill in enumerate(plan):
@@ -185,6 +190,7 @@ def _in_pieces(work: Workload, out: Path, plan: list[Kill], tally: Tally, log: P
         attempt = Attempt(words, out, kill, log).run()
         tally.kills += attempt.killed
         tally.by_kind[kill.kind] += attempt.killed
+        tally.by_work[kind] += attempt.killed
         first |= attempt.killed and place == 0
         fine = (0, -signal.SIGKILL) if attempt.killed and not kill.worker else (0,)
         if attempt.code not in fine:  # whoever loses a worker starts another, and ends well
