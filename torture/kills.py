@@ -18,10 +18,12 @@ from shutil import rmtree
 from typing import Any
 
 from remem.cli.main import main
+from torture.forked_workers import use_forks
 from torture.workloads import Workload, contents, workloads
 
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.truncate")
 LONGEST = 300.0  # seconds of one attempt; all take a few
+REAL_WORKERS = 8  # of so many pieces of work, one starts its workers as users do; forks are much faster
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,20 @@ class Kill:
 SPARED = Kill()
 
 
+@dataclass(frozen=True)
+class Whole:
+    """What work leaves that was never killed, and how long it takes."""
+
+    contents: dict[str, Any]
+    seconds: float
+
+
 @dataclass
 class Tally:
     kills: int = 0
     by_kind: Counter[str] = field(default_factory=Counter)
     by_work: Counter[str] = field(default_factory=Counter)
-    finished: Counter[str] = field(default_factory=Counter)  # work that was killed at least once, and is complete
+    finished: Counter[str] = field(default_factory=Counter)
     swept: Counter[str] = field(default_factory=Counter)  # how often each file event of the work was the first kill
     failures: list[str] = field(default_factory=list)
 
@@ -58,6 +68,7 @@ class Attempt:
     out: Path
     kill: Kill
     log: Path
+    forks: bool = False  # whether its workers are forks, too
     killed: bool = False
     code: int = 0
 
@@ -97,11 +108,13 @@ class Attempt:
         target = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(target, 1)
         os.dup2(target, 2)
-        seen = 0
+        if self.forks:
+            use_forks()
+        seen, command = 0, os.getpid()
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             nonlocal seen
-            if event in EVENTS and is_below(event, arguments, self.out):
+            if event in EVENTS and is_below(event, arguments, self.out) and os.getpid() == command:
                 seen += 1
                 if seen == self.kill.event:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -146,12 +159,9 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
 
     tally, log = Tally(), folder / "output"
     works = workloads(folder)
-    wanted, seconds = {}, {}
-    for kind, work in works.items():
-        started, out = time.monotonic(), folder / f"whole {kind}"
-        whole = Attempt(work.start(out), out, SPARED, log).run()
-        assert whole.code == 0, log.read_text()
-        wanted[kind], seconds[kind] = contents(out), time.monotonic() - started
+    wholes = {
+        (kind, forks): _whole(work, folder, log, forks) for kind, work in works.items() for forks in (False, True)
+    }
     event: dict[str, int] = {}
     while tally.kills < kills:
         if not event:
@@ -160,14 +170,26 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
             work, out = works[kind], folder / kind
             rmtree(out, ignore_errors=True)
             event[kind] += 1
-            if not _in_pieces(kind, work, out, _plan(Kill(event=first), work, seconds[kind], rng), tally, log):
+            forks = first % REAL_WORKERS != 1
+            plan = _plan(Kill(event=first), work, wholes[kind, forks].seconds, rng)
+            if not _in_pieces(kind, work, out, plan, tally, log, forks=forks):
                 del event[kind]  # beyond its last event
                 tally.swept[kind] += 1
             tally.finished[kind] += 1
-            if contents(out) != wanted[kind]:
+            if contents(out) != wholes[kind, False].contents:
                 tally.failures.append(f"{kind}, first killed at event {first}: not equal")
         print(f"{tally.kills} kills, {len(tally.failures)} failures", file=sys.stderr, flush=True)
     return tally
+
+
+def _whole(work: Workload, folder: Path, log: Path, forks: bool) -> Whole:
+    """The work done without a kill."""
+    out, began = folder / "whole", time.monotonic()
+    attempt = Attempt(work.start(out), out, SPARED, log, forks).run()
+    assert attempt.code == 0, log.read_text()
+    whole = Whole(contents(out), time.monotonic() - began)
+    rmtree(out)
+    return whole
 
 
 def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill]:
@@ -182,12 +204,12 @@ def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill
     return [first, *rest, SPARED]
 
 
-def _in_pieces(kind: str, work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
+def _in_pieces(kind: str, work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path, *, forks: bool) -> bool:
     """Kills a command, and those that resume it, until one is let through; whether the first one was killed."""
     first = False
     for place, kill in enumerate(plan):
         words = work.resume(out) if work.begun(out) else work.start(out)
-        attempt = Attempt(words, out, kill, log).run()
+        attempt = Attempt(words, out, kill, log, forks).run()
         tally.kills += attempt.killed
         tally.by_kind[kill.kind] += attempt.killed
         tally.by_work[kind] += attempt.killed

@@ -31,7 +31,8 @@ class World:
     refined: int = 0
 
     def bytes_of(self, rows: IntArray) -> IntArray:
-        return self.sizes[self.rung, rows]
+        sizes: IntArray = self.sizes[self.rung, rows]
+        return sizes
 
 
 def random_data(rng: np.random.Generator) -> list[dict[int, IntArray]]:
