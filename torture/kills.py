@@ -23,7 +23,9 @@ from torture.workloads import Workload, contents, workloads
 
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.truncate")
 LONGEST = 300.0  # seconds of one attempt; all take a few
-REAL_WORKERS = 8  # of so many pieces of work, one starts its workers as users do; forks are much faster
+REAL_WORKERS = 20  # of so many pieces of work, one starts its workers as users do; forks are much faster
+TURNS = 6  # pieces of work without workers, which are quick, for each one with workers
+PAUSE = 0.01  # seconds between two looks at a command
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,11 @@ class Attempt:
                 os.kill(child, signal.SIGKILL)
             elif self.kill.seconds is not None and time.monotonic() - began >= self.kill.seconds and not self.killed:
                 self.killed = self._kill(child)
-            time.sleep(0.002)
+            time.sleep(PAUSE)
         self.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         self.killed |= self.kill.event is not None and self.code == -signal.SIGKILL
         while any(map(is_running, workers)) and time.monotonic() < deadline:  # they notice that it has gone
-            time.sleep(0.002)
+            time.sleep(PAUSE)
         return self
 
     def _kill(self, child: int) -> bool:
@@ -159,33 +161,31 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
 
     tally, log = Tally(), folder / "output"
     works = workloads(folder)
-    wholes = {
-        (kind, forks): _whole(work, folder, log, forks) for kind, work in works.items() for forks in (False, True)
-    }
+    wholes = {kind: _whole(work, folder / "whole", log) for kind, work in works.items()}
     event: dict[str, int] = {}
     while tally.kills < kills:
-        if not event:
-            event = dict.fromkeys(works, 1)  # once more, with other random kills
-        for kind, first in list(event.items()):
-            work, out = works[kind], folder / kind
-            rmtree(out, ignore_errors=True)
+        event = event or dict.fromkeys(works, 1)  # once more, with other random kills
+        for kind in [kind for kind in event for _ in range(1 if works[kind].has_workers else TURNS)]:
+            if kind not in event:
+                continue
+            first, out = event[kind], folder / kind
             event[kind] += 1
-            forks = first % REAL_WORKERS != 1
-            plan = _plan(Kill(event=first), work, wholes[kind, forks].seconds, rng)
-            if not _in_pieces(kind, work, out, plan, tally, log, forks=forks):
+            plan = _plan(Kill(event=first), works[kind], wholes[kind].seconds, rng)
+            if not _in_pieces(kind, works[kind], out, plan, tally, log):
                 del event[kind]  # beyond its last event
                 tally.swept[kind] += 1
-            tally.finished[kind] += 1
-            if contents(out) != wholes[kind, False].contents:
+            if contents(out) != wholes[kind].contents:
                 tally.failures.append(f"{kind}, first killed at event {first}: not equal")
+            tally.finished[kind] += 1
+            rmtree(out)
         print(f"{tally.kills} kills, {len(tally.failures)} failures", file=sys.stderr, flush=True)
     return tally
 
 
-def _whole(work: Workload, folder: Path, log: Path, forks: bool) -> Whole:
+def _whole(work: Workload, out: Path, log: Path) -> Whole:
     """The work done without a kill."""
-    out, began = folder / "whole", time.monotonic()
-    attempt = Attempt(work.start(out), out, SPARED, log, forks).run()
+    began = time.monotonic()
+    attempt = Attempt(work.start(out), out, SPARED, log, forks=True).run()
     assert attempt.code == 0, log.read_text()
     whole = Whole(contents(out), time.monotonic() - began)
     rmtree(out)
@@ -204,12 +204,12 @@ def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill
     return [first, *rest, SPARED]
 
 
-def _in_pieces(kind: str, work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path, *, forks: bool) -> bool:
+def _in_pieces(kind: str, work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
     """Kills a command, and those that resume it, until one is let through; whether the first one was killed."""
-    first = False
+    first, forks = False, tally.finished[kind] % REAL_WORKERS != 1
     for place, kill in enumerate(plan):
         words = work.resume(out) if work.begun(out) else work.start(out)
-        attempt = Attempt(words, out, kill, log, forks).run()
+        attempt = Attempt(words, out, kill, log, forks=forks).run()
         tally.kills += attempt.killed
         tally.by_kind[kill.kind] += attempt.killed
         tally.by_work[kind] += attempt.killed
