@@ -165,7 +165,8 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
     event: dict[str, int] = {}
     while tally.kills < kills:
         event = event or dict.fromkeys(works, 1)  # once more, with other random kills
-        for kind in [kind for kind in event for _ in range(1 if works[kind].has_workers else TURNS)]:
+        turns = [each for each in event for _ in range(1 if works[each].has_workers else TURNS)]
+        for kind in turns:
             if kind not in event:
                 continue
             first, out = event[kind], folder / kind
