@@ -3,24 +3,29 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from remem.errors import InputError
+from remem.errors import DamagedFileError, InputError
 from remem.estimator.deletion import read_receipts
 from remem.estimator.saved import load_stream
 from remem.policies.files import FACTS, load_policy
 from remem.rl.learn import LEARNING, identity, read_learning, require_own_checkpoint, require_own_policy
 from remem.rl.reward_log import RewardLog
+from remem.runs.config import RunConfig
+from remem.runs.identity import require_own_checkpoint as require_own_run_checkpoint
+from remem.runs.identity import require_own_predictions
 from remem.runs.inside import INSIDE
 from remem.runs.migrations import migrate_checkpoint
 from remem.runs.model import load_model
-from remem.runs.results import load_predictions
+from remem.runs.results import RunResult, load_predictions, load_result
 from remem.runs.run import RUN, finished_result, read_config
 from remem.runs.writer import CHECKPOINT, RESULT
 from remem.storage.atomic import PART
 from remem.storage.generations import previous
 from remem.storage.jsonfile import read_json
 from remem.storage.pointer import VERSIONS, read_pointer, version_folder
-from remem.storage.tensorfile import load_snapshot
+from remem.storage.tensorfile import Snapshot, load_snapshot
+from remem.studies.grid import Study
 from remem.studies.run import POLICIES, RUNS, finished, read_study
+from remem.studies.summary import summarise_study
 
 PREDICTIONS, SUMMARY = "predictions.npz", "summary.json"
 
@@ -39,26 +44,33 @@ def problems(kind: str, folder: Path) -> list[str]:
 
 def check_run(folder: Path) -> Iterator[str]:
     again = f"`remem resume {folder}` makes it again from the checkpoint"
-    began: list[str] = []
-    yield from _problems(lambda: began.append(read_config(folder)[1]), "its settings are needed: put a copy back")
-    checkpoints = list(_checkpoints(folder))
-    kept = (folder / CHECKPOINT).exists() and not checkpoints
-    if not began:
-        yield from checkpoints
+    begun: list[tuple[RunConfig, str]] = []
+    yield from _problems(lambda: begun.append(read_config(folder)), "its settings are needed: put a copy back")
+    if not begun:
+        for lines in _checkpoints(folder, lambda path, snapshot: None).values():
+            yield from lines
         return
-    config, fingerprint = read_config(folder)
+    config, fingerprint = begun[0]
+    checkpoints = _checkpoints(
+        folder, lambda path, snapshot: require_own_run_checkpoint(path, snapshot.facts, config, fingerprint)
+    )
+    kept = checkpoints.get(folder / CHECKPOINT) == []
     way = again if kept else f"move {folder} away and run again, or put a copy back"
-    complete = list[bool]()
-    yield from _problems(lambda: complete.append(finished_result(folder, config, fingerprint, _fail) is not None), way)
-    if complete == [True]:
+    results: list[RunResult | None] = []
+    yield from _problems(lambda: results.append(finished_result(folder, config, fingerprint, _fail)), way)
+    way = f"`remem resume {folder}` goes on from the other one; without one it starts again"
+    if results and results[0] is not None:
+        way = "the run is complete and needs none: remove it"
+    for problem in (line for lines in checkpoints.values() for line in lines):
+        yield f"{problem}; {way}"
+    if results and (result := results[0]) is not None:
         way = f"remove {RESULT}, then {again}" if kept else f"move {folder} away and run again, or put a copy back"
+        path = folder / PREDICTIONS
         yield from _problems(lambda: load_model(folder), way)
-        yield from _problems(lambda: load_predictions(folder / PREDICTIONS), way)
-    else:
-        yield from checkpoints
-        if (folder / INSIDE).exists():
-            way = f"`remem resume {folder}` begins the phase again"
-            yield from _problems(lambda: load_snapshot(folder / INSIDE), way)
+        yield from _problems(lambda: require_own_predictions(path, load_predictions(path), result), way)
+    elif (folder / INSIDE).exists():
+        way = f"`remem resume {folder}` begins the phase again"
+        yield from _problems(lambda: load_snapshot(folder / INSIDE), way)
 
 
 def check_learning(folder: Path) -> Iterator[str]:
@@ -95,7 +107,20 @@ def check_study(folder: Path) -> Iterator[str]:
             yield from check_learning(folder / POLICIES / name)
     if (folder / SUMMARY).exists():
         way = f"`remem resume {folder}` writes it again"
-        yield from _problems(lambda: read_json(folder / SUMMARY, "summary of a study", format=1), way)
+        yield from _problems(lambda: _require_own_summary(folder, study), way)
+
+
+def _require_own_summary(folder: Path, study: Study) -> None:
+    """Raises if the numbers of the summary are not those of the runs."""
+    path = folder / SUMMARY
+    stored = read_json(path, "summary of a study", format=1)
+    try:
+        results = {run.name: load_result(folder / RUNS / run.name) for run in study.runs}
+    except (InputError, OSError):  # a problem of its own
+        return
+    expected = summarise_study(study, results).model_dump(mode="json")
+    if any(stored.get(key) != expected[key] for key in ("rows", "runs")):
+        raise DamagedFileError(f"{path}: not the numbers of the runs beside it")
 
 
 def check_policy(folder: Path) -> Iterator[str]:
@@ -121,11 +146,14 @@ def check_model(folder: Path) -> Iterator[str]:
             yield f"{entry}: left by a kill, and harmless; the next change of the model removes it"
 
 
-def _checkpoints(folder: Path) -> Iterator[str]:
-    for path in (folder / CHECKPOINT, previous(folder / CHECKPOINT)):
-        if path.exists():
-            way = f"`remem resume {folder}` goes on from the other one; without one it starts again"
-            yield from _problems(lambda path=path: load_snapshot(path, migrate_checkpoint), way)  # type: ignore[misc]
+def _checkpoints(folder: Path, require_own: Callable[[Path, Snapshot], None]) -> dict[Path, list[str]]:
+    """The checkpoints that are there, and what is wrong with each."""
+
+    def read(path: Path) -> None:
+        require_own(path, load_snapshot(path, migrate_checkpoint))
+
+    paths = [path for path in (folder / CHECKPOINT, previous(folder / CHECKPOINT)) if path.exists()]
+    return {path: list(_problems(lambda path=path: read(path), "")) for path in paths}  # type: ignore[misc]
 
 
 def _problems(read: Callable[[], object], way: str) -> Iterator[str]:
