@@ -22,7 +22,7 @@ from torture.forked_workers import use_forks
 from torture.workloads import Workload, contents, workloads
 
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.truncate")
-LONGEST = 300.0  # seconds of one attempt; all take a few
+LONGEST = 3600.0  # seconds of one attempt: all take a few, but minutes where nothing is left for them
 REAL_WORKERS = 20  # of so many pieces of work, one starts its workers as users do; forks are much faster
 TURNS = 6  # pieces of work without workers, which are quick, for each one with workers
 PAUSE = 0.01  # seconds between two looks at a command
