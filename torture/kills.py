@@ -167,7 +167,7 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
         event = event or dict.fromkeys(works, 1)  # once more, with other random kills
         turns = [each for each in event for _ in range(1 if works[each].has_workers else TURNS)]
         for kind in turns:
-            if kind not in event:
+            if kind not in event or tally.kills >= kills:
                 continue
             first, out = event[kind], folder / kind
             event[kind] += 1

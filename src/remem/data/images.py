@@ -104,11 +104,11 @@ def _opened(path: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]:
     """The image, of which only the header is read yet. Pillow's own limit warns, and refuses only twice as many."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of many pixels, and of tags that are damaged
-        opened = Image.open(path, formats=FORMATS)
-    with opened as image:
-        if image.width * image.height > max_pixels:
-            raise ValueError(f"{image.width} x {image.height} pixels; expected at most data.max_pixels={max_pixels}")
-        yield image
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > max_pixels:
+                pixels = f"{image.width} x {image.height} pixels"
+                raise ValueError(f"{pixels}; expected at most data.max_pixels={max_pixels}")
+            yield image
 
 
 def _orientation(image: Image.Image) -> Any:
