@@ -2,9 +2,12 @@
 
 import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from scripts import load_script
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ("requirements.lock", "requirements-cuda.lock")
@@ -53,3 +56,15 @@ def test_the_cpu_build_is_of_the_same_version() -> None:
 @pytest.mark.parametrize("file", [*LOCKS, "requirements-cpu.lock", "lock.py", "Makefile"])
 def test_no_index_is_named(file: str) -> None:
     assert not re.search(r"https?://|--(extra-)?index-url|--find-links", (ROOT / file).read_text())
+
+
+def test_the_bill_of_materials_lists_what_is_installed() -> None:
+    bill = load_script("sbom.py").bill()
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "remem")
+    versions = {entry["name"]: entry["version"] for entry in bill["components"]}
+    for name in ("numpy", "torch", "scikit-learn"):
+        assert versions[name] == version(name)
+    entry = next(entry for entry in bill["components"] if entry["name"] == "scikit-learn")
+    assert entry["purl"] == f"pkg:pypi/scikit-learn@{version('scikit-learn')}"
+    assert list(versions) == sorted(versions)
+    assert "remem" not in versions

@@ -32,6 +32,7 @@ def test_a_slice_of_allocations() -> None:
     tally = allocations.torture(300, Random(3))
     assert tally.failures == []
     assert tally.steps >= 300
+    assert tally.byte_steps >= 100
 
 
 def test_what_is_compared_after_kills(tmp_path: Path) -> None:

@@ -7,20 +7,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-TESTS = Path(__file__).parents[1] / "tests" / "memory" / "test_memory_properties.py"
+TESTS = Path(__file__).parents[1] / "tests" / "memory"
 FIRST_SEED = 1_000_000  # beyond those of the tests
 
 
 @dataclass
 class Allocations:
     steps: int = 0  # phases
+    byte_steps: int = 0  # those whose budget is in bytes
     scenarios: int = 0
-    bytes_steps: int = 0  # allocations and stores whose bounds are bytes
     failures: list[str] = field(default_factory=list)
 
 
-def _module() -> Any:
-    spec = importlib.util.spec_from_file_location("memory_properties", TESTS)
+def _module(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, TESTS / f"test_{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -30,27 +30,24 @@ def _module() -> Any:
 
 
 def torture(steps: int, rng: Random) -> Allocations:
-    """So many steps, a tenth of them in bytes."""
-    module, tally = _module(), Allocations()
-    in_bytes = (
-        module.test_samples_of_any_size_are_dropped_from_the_end_until_their_bytes_fit,
-        module.test_rows_of_any_size_are_replaced_within_the_bytes,
-    )
+    """At least so many steps, in turn of a scenario in samples and one in bytes."""
+    in_samples, in_bytes = _module("memory_properties"), _module("byte_properties")
+    tally = Allocations()
     seed = FIRST_SEED + rng.randrange(10**9)
     while tally.steps < steps:
         seed += 1
-        try:
-            module.play(seed)
-        except Exception as error:  # whatever it is, it is a failure
-            tally.failures.append(f"scenario {seed}: {type(error).__name__}: {error}")
-        tally.scenarios += 1
-        tally.steps += len(module.random_world(seed).data) - 1
-        if tally.scenarios % 200 == 0:
-            for check in in_bytes:
-                try:
-                    check(seed)
-                except Exception as error:
-                    tally.failures.append(f"{check.__name__} {seed}: {type(error).__name__}: {error}")
-                tally.bytes_steps += 50
-                tally.steps += 50
+        tally.steps += _played(in_samples, seed, tally)
+        byte_steps = _played(in_bytes, seed, tally)
+        tally.steps += byte_steps
+        tally.byte_steps += byte_steps
     return tally
+
+
+def _played(module: Any, seed: int, tally: Allocations) -> int:
+    """Plays a scenario; the steps that kept their bounds."""
+    tally.scenarios += 1
+    try:
+        return int(module.play(seed))
+    except Exception as error:  # whatever it is, it is a failure
+        tally.failures.append(f"{module.__name__} {seed}: {type(error).__name__}: {error}")
+        return 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 
 from remem.data.arrays import read_npz
 from remem.data.cifar import read_pickle
@@ -41,9 +41,11 @@ class Inputs:
 
 
 def _image(kind: str) -> bytes:
-    buffer = io.BytesIO()
+    """An image that its EXIF tag turns."""
+    buffer, tags = io.BytesIO(), Image.Exif()
+    tags[ExifTags.Base.Orientation] = 6
     pixels = np.random.default_rng(0).integers(0, 256, (12, 9, 3), np.uint8)
-    Image.fromarray(pixels).save(buffer, kind)
+    Image.fromarray(pixels).save(buffer, kind, exif=tags)
     return buffer.getvalue()
 
 
@@ -69,7 +71,9 @@ READERS: tuple[Reader, ...] = (
     ("arrays.npz", _npz, lambda path: read_npz(path, ("x_train", "y_train"))),
     ("image.png", lambda: _image("PNG"), lambda path: decode(path, 4)),
     ("image.jpg", lambda: _image("JPEG"), lambda path: decode(path, 4)),
-    ("image.webp", lambda: _image("WEBP"), short_side),
+    ("image.webp", lambda: _image("WEBP"), lambda path: decode(path, 4)),
+    ("image.tiff", lambda: _image("TIFF"), lambda path: decode(path, 4)),
+    ("side.jpg", lambda: _image("JPEG"), short_side),
     ("train", _pickle, read_pickle),
     ("file.safetensors", lambda: encode_snapshot(Snapshot({"a": 1}, {"b": torch.arange(5)})), load_snapshot),
 )

@@ -18,10 +18,14 @@ from shutil import rmtree
 from typing import Any
 
 from remem.cli.main import main
+from torture.forked_workers import use_forks
 from torture.workloads import Workload, contents, workloads
 
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.truncate")
-LONGEST = 300.0  # seconds of one attempt; all take a few
+LONGEST = 3600.0  # seconds of one attempt: all take a few, but minutes where nothing is left for them
+REAL_WORKERS = 20  # of so many pieces of work, one starts its workers as users do; forks are much faster
+TURNS = 6  # pieces of work without workers, which are quick, for each one with workers
+PAUSE = 0.01  # seconds between two looks at a command
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,21 @@ class Kill:
 SPARED = Kill()
 
 
+@dataclass(frozen=True)
+class Whole:
+    """What work leaves that was never killed, and how long it takes."""
+
+    contents: dict[str, Any]
+    seconds: float
+
+
 @dataclass
 class Tally:
     kills: int = 0
     by_kind: Counter[str] = field(default_factory=Counter)
-    finished: Counter[str] = field(default_factory=Counter)  # work that was killed at least once, and is complete
+    by_work: Counter[str] = field(default_factory=Counter)
+    finished: Counter[str] = field(default_factory=Counter)
+    swept: Counter[str] = field(default_factory=Counter)  # how often each file event of the work was the first kill
     failures: list[str] = field(default_factory=list)
 
 
@@ -56,6 +70,7 @@ class Attempt:
     out: Path
     kill: Kill
     log: Path
+    forks: bool = False  # whether its workers are forks, too
     killed: bool = False
     code: int = 0
 
@@ -73,11 +88,11 @@ class Attempt:
                 os.kill(child, signal.SIGKILL)
             elif self.kill.seconds is not None and time.monotonic() - began >= self.kill.seconds and not self.killed:
                 self.killed = self._kill(child)
-            time.sleep(0.002)
+            time.sleep(PAUSE)
         self.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         self.killed |= self.kill.event is not None and self.code == -signal.SIGKILL
         while any(map(is_running, workers)) and time.monotonic() < deadline:  # they notice that it has gone
-            time.sleep(0.002)
+            time.sleep(PAUSE)
         return self
 
     def _kill(self, child: int) -> bool:
@@ -95,11 +110,13 @@ class Attempt:
         target = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(target, 1)
         os.dup2(target, 2)
-        seen = 0
+        if self.forks:
+            use_forks()
+        seen, command = 0, os.getpid()
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             nonlocal seen
-            if event in EVENTS and is_below(event, arguments, self.out):
+            if event in EVENTS and is_below(event, arguments, self.out) and os.getpid() == command:
                 seen += 1
                 if seen == self.kill.event:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -136,7 +153,7 @@ def is_below(event: str, arguments: tuple[Any, ...], out: Path) -> bool:
 
 
 def torture(kills: int, rng: Random, folder: Path) -> Tally:
-    """At least so many kills, in turn over all kinds of work."""
+    """At least so many kills, in turn over all kinds of work, each until all its file events have been tried."""
     import remem.cli.learn_policy
     import remem.cli.run
     import remem.cli.study
@@ -144,25 +161,36 @@ def torture(kills: int, rng: Random, folder: Path) -> Tally:
 
     tally, log = Tally(), folder / "output"
     works = workloads(folder)
-    wanted, seconds = {}, {}
-    for kind, work in works.items():
-        started, out = time.monotonic(), folder / f"whole {kind}"
-        whole = Attempt(work.start(out), out, SPARED, log).run()
-        assert whole.code == 0, log.read_text()
-        wanted[kind], seconds[kind] = contents(out), time.monotonic() - started
-    event = dict.fromkeys(works, 1)
+    wholes = {kind: _whole(work, folder / "whole", log) for kind, work in works.items()}
+    event: dict[str, int] = {}
     while tally.kills < kills:
-        for kind, work in works.items():
-            out = folder / kind
-            rmtree(out, ignore_errors=True)
-            first = Kill(event=event[kind])
-            if not _in_pieces(work, out, _plan(first, work, seconds[kind], rng), tally, log):
-                event[kind] = 0  # beyond the last event: from now on at random
+        event = event or dict.fromkeys(works, 1)  # once more, with other random kills
+        turns = [each for each in event for _ in range(1 if works[each].has_workers else TURNS)]
+        for kind in turns:
+            if kind not in event or tally.kills >= kills:
+                continue
+            first, out = event[kind], folder / kind
             event[kind] += 1
+            plan = _plan(Kill(event=first), works[kind], wholes[kind].seconds, rng)
+            if not _in_pieces(kind, works[kind], out, plan, tally, log):
+                del event[kind]  # beyond its last event
+                tally.swept[kind] += 1
+            if contents(out) != wholes[kind].contents:
+                tally.failures.append(f"{kind}, first killed at event {first}: not equal")
             tally.finished[kind] += 1
-            if contents(out) != wanted[kind]:
-                tally.failures.append(f"{kind}, first killed at event {event[kind] - 1}: not equal")
+            rmtree(out)
+        print(f"{tally.kills} kills, {len(tally.failures)} failures", file=sys.stderr, flush=True)
     return tally
+
+
+def _whole(work: Workload, out: Path, log: Path) -> Whole:
+    """The work done without a kill."""
+    began = time.monotonic()
+    attempt = Attempt(work.start(out), out, SPARED, log, forks=True).run()
+    assert attempt.code == 0, log.read_text()
+    whole = Whole(contents(out), time.monotonic() - began)
+    rmtree(out)
+    return whole
 
 
 def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill]:
@@ -177,14 +205,15 @@ def _plan(first: Kill, work: Workload, seconds: float, rng: Random) -> list[Kill
     return [first, *rest, SPARED]
 
 
-def _in_pieces(work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
+def _in_pieces(kind: str, work: Workload, out: Path, plan: list[Kill], tally: Tally, log: Path) -> bool:
     """Kills a command, and those that resume it, until one is let through; whether the first one was killed."""
-    first = False
+    first, forks = False, tally.finished[kind] % REAL_WORKERS != 1
     for place, kill in enumerate(plan):
         words = work.resume(out) if work.begun(out) else work.start(out)
-        attempt = Attempt(words, out, kill, log).run()
+        attempt = Attempt(words, out, kill, log, forks=forks).run()
         tally.kills += attempt.killed
         tally.by_kind[kill.kind] += attempt.killed
+        tally.by_work[kind] += attempt.killed
         first |= attempt.killed and place == 0
         fine = (0, -signal.SIGKILL) if attempt.killed and not kill.worker else (0,)
         if attempt.code not in fine:  # whoever loses a worker starts another, and ends well

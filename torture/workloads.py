@@ -15,9 +15,9 @@ LEARN = ("--phases", "2", "--base-classes", "4", "--budget", "30", "--epochs", "
 COMPARED = ("result.json", "policy.json", "policy.safetensors", "model.safetensors", "rewards.jsonl", "summary.json")
 
 
-def write_data(path: Path) -> str:
+def write_data(path: Path, seed: int = 0) -> str:
     """Six classes of vectors; the name of the data set."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     labels = [np.repeat(np.arange(6), count) for count in (12, 6)]
     x = [rng.normal(size=(len(y), 5)).astype(np.float32) + y[:, None] for y in labels]
     np.savez(path, x_train=x[0], y_train=labels[0], x_test=x[1], y_test=labels[1])
@@ -34,9 +34,9 @@ class Workload:
     has_workers: bool = False  # whether it starts processes of its own
 
 
-def workloads(folder: Path) -> dict[str, Workload]:
+def workloads(folder: Path, seed: int = 0) -> dict[str, Workload]:
     """By kind, all that is tortured."""
-    data = write_data(folder / "data.npz")
+    data = write_data(folder / "data.npz", seed)
     study = folder / "study.toml"
     study.write_text(
         f'[study]\npolicies = ["static", "fixed-0.6"]\nseeds = [0]\n[data]\nname = "{data}"\n[scenario]\nphases = 2\n'

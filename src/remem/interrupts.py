@@ -96,6 +96,21 @@ def held() -> Iterator[None]:
 
 
 @contextmanager
+def unchanged() -> Iterator[None]:
+    """Undoes what a library does to the handlers while the block runs."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # None: it was not set from Python
+                signal.signal(number, handler)
+
+
+@contextmanager
 def _handlers(numbers: tuple[int, ...], handler: Callable[[int, object], None]) -> Iterator[None]:
     if current_thread() is not main_thread():  # only the main thread receives signals
         yield

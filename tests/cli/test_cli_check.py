@@ -7,6 +7,7 @@ import pytest
 
 from cli.conftest import TINY, Command
 from remem.cli.main import main
+from remem.storage.jsonfile import read_json, write_json
 
 LEARN = ("--phases", "2", "--base-classes", "4", "--budget", "40", "--epochs", "1", "--tasks", "1", "--runs", "2")
 
@@ -45,6 +46,7 @@ def test_whole_folders_are_whole(whole: Path, remem: Command) -> None:
     [
         ("run/config.json", "its settings are needed: put a copy back"),
         ("run/result.json", "makes it again from the checkpoint"),
+        ("run/checkpoint.safetensors", "the run is complete and needs none: remove it"),
         ("run/model.safetensors", "remove result.json, then `remem resume"),
         ("run/predictions.npz", "remove result.json, then `remem resume"),
         ("learning/learning.json", "its settings are needed: put a copy back"),
@@ -70,6 +72,31 @@ def test_every_damaged_file_is_named_with_what_to_do(
     said = remem("check", tmp_path / kind)
     assert said.code == 2
     assert any(str(path) in line and way in line for line in said.err.splitlines()), said.err
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "result.json", "checkpoint.safetensors", "model.safetensors", "predictions.npz"]
+)
+def test_files_of_another_run_are_noticed(name: str, whole: Path, remem: Command, tmp_path: Path) -> None:
+    shutil.copytree(whole / "study", tmp_path / "study")
+    runs = tmp_path / "study" / "runs"
+    shutil.copy(whole / "study" / "runs" / "seed-1" / name, runs / "seed-0" / name)
+    for folder in (tmp_path / "study", runs / "seed-0"):
+        said = remem("check", folder)
+        assert said.code == 2
+        assert any("of another run" in line for line in said.err.splitlines()), said.err
+    assert remem("check", runs / "seed-1").code == 0
+
+
+def test_a_summary_of_other_runs_is_noticed(whole: Path, remem: Command, tmp_path: Path) -> None:
+    shutil.copytree(whole / "study", tmp_path / "study")
+    path = tmp_path / "study" / "summary.json"
+    summary = read_json(path, "summary", format=1)
+    summary["runs"][0]["last_accuracy"] += 0.01
+    write_json(path, summary)
+    said = remem("check", tmp_path / "study")
+    way = f"not the numbers of the runs beside it; `remem resume {tmp_path / 'study'}` writes it again"
+    assert (said.code, said.err) == (2, f"{path}: {way}\n")
 
 
 def test_what_it_says_works(whole: Path, remem: Command, tmp_path: Path) -> None:

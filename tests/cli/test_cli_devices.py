@@ -1,7 +1,6 @@
 """`--devices 2` on a CPU: two processes learn what one learns, and stop as one."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -18,8 +17,9 @@ from safetensors.torch import load_file
 from cli.conftest import Command
 from cli.processes import LIMIT, Interrupt, run_command, wait_until_gone
 from factories import same_tensors
+from remem.threads import usable_cores
 
-pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="remem refuses more processes than cores")
+pytestmark = pytest.mark.skipif(usable_cores() < 2, reason="remem refuses more processes than cores")
 
 SETTINGS = {
     "net.hidden": "[16]",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Command
-from cli.processes import LIMIT, Interrupt, alive, run_command, wait_until_gone
+from cli.processes import LIMIT, Interrupt, run_command, wait_until_gone
 from factories import timeless
 from remem.cli.main import main
 
@@ -175,15 +175,24 @@ def test_a_run_that_kills_its_workers_is_named_and_can_be_resumed(
     assert outcome(out) == outcome(whole)
 
 
-def test_ctrl_c_says_how_to_go_on(quick: Path, tmp_path: Path) -> None:
-    out, interrupt = tmp_path / "out", Interrupt(signal.SIGINT, "EpochEnded", phase=1)
-    ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, "--out", out)
-    assert ended.code == 130
+@pytest.mark.parametrize(
+    ("number", "workers"),
+    [(signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGTERM, ("--ray", "local"))],
+    ids=["Ctrl-C", "SIGTERM", "SIGTERM with Ray"],
+)
+def test_a_signal_says_how_to_go_on(
+    number: signal.Signals, workers: tuple[str, ...], remem: Command, quick: Path, whole: Path, tmp_path: Path
+) -> None:
+    out, interrupt = tmp_path / "out", Interrupt(number, "EpochEnded", phase=1)
+    ended = run_command(tmp_path / "mark", interrupt, "study", quick, "--workers", 2, *workers, "--out", out)
+    assert ended.code == 128 + number
     results = [json.loads(path.read_text()) for path in out.glob("runs/*/result.json")]
     complete = sum(result["status"] == "complete" for result in results)
     assert ended.err == f"stopped with {complete} runs complete; go on with `remem resume {out}`\n"
     assert ended.children
-    assert not alive(ended.children)
+    wait_until_gone(ended.children)
+    assert remem("resume", out, "--workers", 1, "--quiet").code == 0
+    assert outcome(out) == outcome(whole)
 
 
 def test_ray_gives_the_same_study(quick: Path, whole: Path, tmp_path: Path) -> None:

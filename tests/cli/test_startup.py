@@ -50,6 +50,7 @@ TYPOS: dict[str, Sequence[str]] = {
     "no such config file": ["run", "nothing.toml", "--out", "x"],
     "/nowhere: no such folder; expected the folder of a finished run": ["predict", "/nowhere", "photo.jpg"],
     "/nowhere: no run, learning or study": ["resume", "/nowhere"],
+    "/nowhere: no such folder; expected a folder with one of": ["check", "/nowhere"],
     "Did you mean 'run'": ["rnu"],
     "/nowhere: no such file or folder; expected runs": ["report", "/nowhere", "--out", "x.html"],
     "/nowhere: no such file or folder": ["table", "/nowhere"],

@@ -52,6 +52,48 @@ def test_oblong_images_lose_their_ends() -> None:
     assert resize(images, 1).ravel().tolist() == [15]
 
 
+# Where the first row and the first column of the stored pixels belong in the picture (EXIF 2.3, tag 274).
+ORIENTATIONS = {
+    1: lambda picture: picture,
+    2: lambda picture: picture[:, ::-1],
+    3: lambda picture: picture[::-1, ::-1],
+    4: lambda picture: picture[::-1],
+    5: lambda picture: picture.transpose(1, 0, 2),
+    6: lambda picture: np.rot90(picture, 1),  # a phone held upright stores its picture turned to the left
+    7: lambda picture: picture.transpose(1, 0, 2)[::-1, ::-1],
+    8: lambda picture: np.rot90(picture, -1),
+}
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "tif"])
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_pictures_are_turned_as_their_exif_tag_says(orientation: int, suffix: str, tmp_path: Path) -> None:
+    picture = np.random.default_rng(3).integers(0, 256, (9, 14, 3), dtype=np.uint8)
+    tags = Image.Exif()
+    tags[274] = orientation
+    stored = np.ascontiguousarray(ORIENTATIONS[orientation](picture))
+    options = {"webp": {"lossless": True, "exact": True}}.get(suffix, {})
+    path = save(tmp_path / f"photo.{suffix}", stored, exif=tags, **options)
+    assert short_side(path) == 9
+    assert np.array_equal(decode(path, 9), picture[:, 2:11])
+
+
+def test_photos_of_a_phone_are_upright(tmp_path: Path) -> None:
+    picture = np.zeros((16, 16, 3), dtype=np.uint8)
+    picture[:8] = 255  # the sky
+    tags = Image.Exif()
+    tags[274] = 6
+    path = save(tmp_path / "photo.jpg", np.ascontiguousarray(np.rot90(picture)), exif=tags, quality=95)
+    assert (decode(path, 2)[:, :, 0] > 127).tolist() == [[True, True], [False, False]]
+
+
+def test_an_exif_tag_that_cannot_be_read_is_ignored(tmp_path: Path) -> None:
+    picture = np.zeros((8, 8, 3), dtype=np.uint8)
+    for number, tags in enumerate((b"Exif\0\0II*\0", b"Exif\0\0" + b"\xff" * 40, b"Exif\0\0MM\0*\0\0\0\x08\xff\xff")):
+        path = save(tmp_path / f"{number}.jpg", picture, exif=tags)
+        assert decode(path, 8).max() == 0
+
+
 def test_decode_takes_the_centre_square(tmp_path: Path) -> None:
     values = np.random.default_rng(2).integers(0, 256, (8, 13, 3), dtype=np.uint8)
     path = save(tmp_path / "wide.png", values)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from remem.errors import DamagedFileError, InputError
-from remem.estimator.versions import ModelFolder
+from remem.estimator.versions import RECEIPTS, ModelFolder
 from remem.storage.atomic import folder_lock
 
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree")
@@ -174,6 +174,35 @@ def test_killed_at_every_file_event_a_version_is_whole(tmp_path: Path) -> None:
         event += 1
     assert event > 40
     assert reached == len(order) - 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_killed_at_every_file_event_a_version_and_its_receipt_are_both_there_or_neither(tmp_path: Path) -> None:
+    start = ModelFolder(tmp_path / "start")
+    start.commit(writing("one"), keep=1, receipt="first")
+    assert (start.path / RECEIPTS).read_text() == "first\n"
+    found, event = set(), 1
+    while True:
+        folder = ModelFolder(tmp_path / "model")
+        copytree(start.path, folder.path)
+        act = lambda folder=folder: folder.commit(writing("two"), keep=1, receipt="second")  # noqa: E731
+        done = not killed(act, folder.path, event)
+        expected = b"first\nsecond\n" if content(folder) == "two" else b"first\n"
+        found.add((expected, (folder.path / RECEIPTS).read_bytes()))
+        assert folder.receipts() == expected
+        folder.commit(writing("three"), keep=1)
+        assert (folder.path / RECEIPTS).read_bytes() == folder.receipts() == expected
+        assert sorted(path.name for path in folder.current.iterdir()) == ["a", "b"]
+        rmtree(folder.path)
+        event += 1
+        if done:
+            break
+    assert found == {  # a kill between the two has been tried
+        (b"first\n", b"first\n"),
+        (b"first\nsecond\n", b"first\n"),
+        (b"first\nsecond\n", b"first\nsecond\n"),
+    }
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

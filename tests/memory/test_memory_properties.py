@@ -179,7 +179,8 @@ def resume(world: World, phase: int) -> None:
     world.allocator = Allocator(world.budget, classes, world.allocator.groups, world.allocator.old_tenths)
 
 
-def play(seed: int) -> None:
+def play(seed: int) -> int:
+    """Plays a scenario; returns its phases after phase 0."""
     world = random_world(seed)
     for label, rows in world.data[0].items():
         world.memory.load(label, rows)
@@ -195,6 +196,7 @@ def play(seed: int) -> None:
         gone = np.array([min(world.freed)], np.int64)
         with pytest.raises(NotHeldError, match="was freed and is gone"):
             Memory.from_state(world.memory.state() | {"bound": np.array([-1, 0])}).load(999, gone)
+    return len(bounds)
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -178,6 +178,14 @@ def test_details_of_a_run_folder(tmp_path: Path) -> None:
     predicted = {0: np.array([0, 1, 2, 0]), 1: np.array([4, 4, 1, 4, 0, 5])}
     arrays = {f"labels_{p}": labels[p] for p in labels} | {f"cnn_{p}": predicted[p] for p in predicted}
     save_predictions(tmp_path / "predictions.npz", arrays, 6)
+    assert confusions(tmp_path, run) is None  # these predictions give other accuracies: they are another run's
+    rates = ({"0": 1.0, "1": 1.0, "2": 1.0, "3": 0.0}, {"0": 0.0, "1": 1.0, "4": 1.0, "5": 0.5})
+    numbers = [
+        {"accuracy_cnn": cnn, "accuracy_nme": None, "accuracy_per_class": own}
+        for cnn, own in zip((0.75, 0.5), rates, strict=True)
+    ]
+    phases = tuple(phase.model_copy(update=own) for phase, own in zip(run.phases, numbers, strict=True))
+    run = run.model_copy(update={"phases": phases})
     found = confusions(tmp_path, run)
     assert found is not None
     assert found["phases"] == [[[4]], [[1, 2], [1, 2]]]

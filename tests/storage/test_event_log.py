@@ -1,10 +1,13 @@
 """event_log.py: events are appended as JSON lines; damaged and repeated lines are dropped."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from remem.events import Event
-from remem.storage.event_log import EventLog, read_log
+from remem.storage.event_log import EventLog, LineFile, read_log
 
 
 @dataclass(frozen=True)
@@ -38,3 +41,14 @@ def test_trimming_keeps_only_complete_entries(tmp_path: Path) -> None:
 
 def test_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert read_log(tmp_path / "log.jsonl") == []
+
+
+def test_lines_are_synced_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, sizes = [100.0], list[int]()
+    monkeypatch.setattr("remem.storage.event_log.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("remem.storage.event_log.sync", lambda number: sizes.append(os.fstat(number).st_size))
+    lines = LineFile(tmp_path / "log")
+    for seconds in (0.0, 0.5, 0.4, 0.2, 5.0):
+        now[0] += seconds
+        lines.append("abc")
+    assert sizes == [4, 16, 20]  # at once, after 1.1 seconds, and after 5 more

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Any
 
 import pytest
@@ -283,6 +284,18 @@ def test_a_damaged_settings_file_is_reported(text: str, message: str, tmp_path: 
     with pytest.raises(DamagedFileError) as caught:
         read_study(tmp_path)
     assert message in str(caught.value)
+
+
+def test_a_study_may_move_while_it_is_half_done(finished: Finished, pool: WorkerPool, tmp_path: Path) -> None:
+    """Its learned policies move with it. One of its runs has stopped after its last phase, one has not begun."""
+    copytree(finished.out, there := tmp_path / "moved" / "there")
+    stopped, absent = (there / "runs" / f"crossval-fixed-pseudo_seed-{seed}" for seed in (0, 1))
+    (stopped / "result.json").unlink()
+    rmtree(absent)
+    study_in_folder(read_study(there), there, pool, ignore)
+    for run in finished.study.runs:
+        here, before = (load_result(folder / "runs" / run.name).to_json() for folder in (there, finished.out))
+        assert timeless(here) == timeless(before)
 
 
 def test_exchanged_results_are_noticed(pool: WorkerPool, tmp_path: Path) -> None:

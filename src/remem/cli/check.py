@@ -1,31 +1,22 @@
 """`remem check`: verifies every file of a folder of any kind and says what to do. Nothing is changed."""
 
-from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from remem.cli.folders import LEARNING, RUN, STUDY
 from remem.errors import InputError
-from remem.estimator.deletion import read_receipts
-from remem.estimator.saved import load_stream
-from remem.policies.files import FACTS, load_policy
-from remem.rl.learn import LEARNING, identity, read_learning, require_own_checkpoint, require_own_policy
-from remem.rl.reward_log import RewardLog
-from remem.runs.inside import INSIDE
-from remem.runs.migrations import migrate_checkpoint
-from remem.runs.model import load_model
-from remem.runs.results import load_predictions
-from remem.runs.run import RUN, finished_result, read_config
-from remem.runs.writer import CHECKPOINT, RESULT
-from remem.storage.atomic import PART
-from remem.storage.generations import previous
-from remem.storage.jsonfile import read_json
-from remem.storage.pointer import POINTER, VERSIONS, read_pointer, version_folder
-from remem.storage.tensorfile import load_snapshot
-from remem.studies.run import POLICIES, RUNS, STUDY, finished, read_study
+from remem.storage.pointer import POINTER
 
-PREDICTIONS, SUMMARY = "predictions.npz", "summary.json"
+KINDS = {  # in this order: a learning holds its policy as well
+    "study": STUDY.settings_file,
+    "learning": LEARNING.settings_file,
+    "run": RUN.settings_file,
+    "policy": "policy.json",
+    "model": POINTER,
+}
 
 
 def check(
@@ -38,133 +29,13 @@ def check(
     Checksums are compared, and files of other runs are found. Nothing is changed. The exit code is 0 if everything is
     whole, 2 if not.
     """
-    kind, problems = check_folder(folder)
+    kind = next((kind for kind, file in KINDS.items() if (folder / file).exists()), None)
+    if kind is None:
+        found = "nothing of remem's" if folder.is_dir() else "a file" if folder.exists() else "no such folder"
+        raise InputError(f"{folder}: {found}; expected a folder with one of {', '.join(KINDS.values())}")
+    problems: list[str] = import_module("remem.cli.verify").problems(kind, folder)  # imports torch
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:
         raise typer.Exit(2)
     print(f"{folder}: {kind}, whole")
-
-
-def check_folder(folder: Path) -> tuple[str, list[str]]:
-    """What the folder holds, in words, and a line for every problem with what to do about it."""
-    for kind, settings, check in (
-        ("study", STUDY.settings_file, check_study),
-        ("learning", LEARNING.settings_file, check_learning),
-        ("run", RUN.settings_file, check_run),
-        ("policy", FACTS, check_policy),
-        ("model", POINTER, check_model),
-    ):
-        if (folder / settings).exists():
-            return kind, list(dict.fromkeys([*check(folder), *_leftovers(folder)]))
-    files = ", ".join((STUDY.settings_file, LEARNING.settings_file, RUN.settings_file, FACTS, POINTER))
-    raise InputError(f"{folder}: nothing of remem's; expected a folder with one of {files}")
-
-
-def check_run(folder: Path) -> Iterator[str]:
-    again = f"`remem resume {folder}` makes it again from the checkpoint"
-    began: list[str] = []
-    yield from _problems(lambda: began.append(read_config(folder)[1]), "its settings are needed: put a copy back")
-    checkpoints = list(_checkpoints(folder))
-    kept = (folder / CHECKPOINT).exists() and not checkpoints
-    if not began:
-        yield from checkpoints
-        return
-    config, fingerprint = read_config(folder)
-    way = again if kept else f"move {folder} away and run again, or put a copy back"
-    complete = list[bool]()
-    yield from _problems(lambda: complete.append(finished_result(folder, config, fingerprint, _fail) is not None), way)
-    if complete == [True]:
-        way = f"remove {RESULT}, then {again}" if kept else f"move {folder} away and run again, or put a copy back"
-        yield from _problems(lambda: load_model(folder), way)
-        yield from _problems(lambda: load_predictions(folder / PREDICTIONS), way)
-    else:
-        yield from checkpoints
-        if (folder / INSIDE).exists():
-            way = f"`remem resume {folder}` begins the phase again"
-            yield from _problems(lambda: load_snapshot(folder / INSIDE), way)
-
-
-def check_learning(folder: Path) -> Iterator[str]:
-    try:
-        config, fingerprint = read_learning(folder)
-    except InputError as error:
-        yield f"{error}; its settings are needed: put a copy back"
-        return
-    own = identity(config, fingerprint)
-    yield from _problems(lambda: RewardLog(folder, own).read(repair=False), "")
-    for path in (folder / CHECKPOINT, previous(folder / CHECKPOINT)):
-        if path.exists():
-            way = f"`remem resume {folder}` goes on from the other one, or from the rewards if you remove both"
-            yield from _problems(lambda path=path: require_own_checkpoint(path, load_snapshot(path).facts, own), way)  # type: ignore[misc]
-    if (folder / FACTS).exists():
-        way = f"remove the files of the policy, and `remem resume {folder}` makes it again from the rewards"
-        yield from _problems(lambda: require_own_policy(folder, config), way)
-
-
-def check_study(folder: Path) -> Iterator[str]:
-    try:
-        study = read_study(folder)
-    except InputError as error:
-        yield f"{error}; its settings are needed: put a copy back"
-        return
-    for run in study.runs:
-        there = folder / RUNS / run.name
-        if (there / RUN.settings_file).exists():
-            yield from _problems(lambda run=run: finished(folder, run), "")  # type: ignore[misc]
-            yield from check_run(there)
-            yield from _leftovers(there)
-    for name in study.learnings:
-        if (folder / POLICIES / name / LEARNING.settings_file).exists():
-            yield from check_learning(folder / POLICIES / name)
-    if (folder / SUMMARY).exists():
-        way = f"`remem resume {folder}` writes it again"
-        yield from _problems(lambda: read_json(folder / SUMMARY, "summary of a study", format=1), way)
-
-
-def check_policy(folder: Path) -> Iterator[str]:
-    yield from _problems(lambda: load_policy(folder), "put a copy back, or learn it again")
-
-
-def check_model(folder: Path) -> Iterator[str]:
-    try:
-        kept = read_pointer(folder)
-    except InputError as error:
-        yield f"{error}; put a copy back"
-        return
-    for place, number in enumerate(kept):
-        way = f"put a copy back, or let the next update drop it with --keep {len(kept) - place}"
-        if number == kept[-1]:
-            way = f"put a copy back, or `remem rollback {folder}`" if len(kept) > 1 else "put a copy back"
-        version = version_folder(folder, number)
-        yield from _problems(lambda version=version: load_stream(version), way)  # type: ignore[misc]
-    yield from _problems(lambda: read_receipts(folder), "put a copy back")
-    names = {version_folder(folder, number).name for number in kept}
-    for entry in sorted((folder / VERSIONS).glob("[0-9]*")):
-        if entry.name not in names:
-            yield f"{entry}: left by a kill, and harmless; the next change of the model removes it"
-
-
-def _checkpoints(folder: Path) -> Iterator[str]:
-    for path in (folder / CHECKPOINT, previous(folder / CHECKPOINT)):
-        if path.exists():
-            way = f"`remem resume {folder}` goes on from the other one; without one it starts again"
-            yield from _problems(lambda path=path: load_snapshot(path, migrate_checkpoint), way)  # type: ignore[misc]
-
-
-def _problems(read: Callable[[], object], way: str) -> Iterator[str]:
-    try:
-        read()
-    except InputError as error:
-        yield f"{error}; {way}" if way and way not in str(error) else str(error)
-    except OSError as error:
-        yield f"{error.filename}: cannot be read ({error.strerror}); it may be whole"
-
-
-def _fail(text: str) -> None:
-    raise InputError(text)
-
-
-def _leftovers(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.glob(f"*{PART}")):
-        yield f"{path}: left half-written by a kill, and harmless; `remem resume {folder}` removes it"

@@ -11,7 +11,7 @@ from remem.cli.displays.base import with_notices
 from remem.cli.models import ModelPath, interruptible
 from remem.cli.options import COMMON, option
 from remem.errors import InputError
-from remem.estimator.versions import ModelFolder
+from remem.estimator.versions import RECEIPTS, ModelFolder
 
 
 def forget(
@@ -40,7 +40,6 @@ def forget(
     with interruptible(folder):
         from remem.cli.displays.update import open_update_display, training_ahead
         from remem.estimator.arrivals import file_id
-        from remem.estimator.deletion import RECEIPTS, append_receipt
         from remem.estimator.deletion import forget as delete
         from remem.estimator.saved import load_stream, save_stream
 
@@ -54,8 +53,8 @@ def forget(
                 if retrain:
                     emit(training_ahead(stream, 0, afresh=True))
                 receipt = delete(stream, classes=classes or (), ids=wanted, retrain=retrain, emit=emit)
-            version = folder.commit(lambda place: save_stream(place, stream), keep=1)
-            append_receipt(model, receipt)
+            line = json.dumps(receipt.to_json())
+            version = folder.commit(lambda place: save_stream(place, stream), keep=1, receipt=line)
     if as_json:
         print(json.dumps(receipt.to_json(), indent=1))
         return

@@ -29,7 +29,7 @@ LARGEST_SIZE = 224  # unless data.image_size is larger
 TINY_BYTES = 8192  # file size below which threads wait for the GIL longer than they decode
 HASHED = 4096  # names hashed at a time
 MEMO_FORMAT = 2
-DECODER = "rgb, centre square, bilinear, 1"  # increase the number whenever `decode` returns other pixels
+DECODER = "upright rgb, centre square, bilinear, 2"  # increase the number whenever `decode` returns other pixels
 
 
 @dataclass(frozen=True)

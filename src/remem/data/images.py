@@ -5,10 +5,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import ExifTags, Image
 
 from remem.data.settings import MAX_PIXELS
 from remem.errors import DamagedFileError, is_damage
@@ -18,6 +19,15 @@ Pixels = NDArray[np.uint8]
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF")
 IN_WORDS = "JPEG, PNG, WebP, BMP, PPM or TIFF"
 BLOCK = 4096  # images averaged at a time, to keep the array of 32-bit sums small
+TURNS = {  # EXIF orientation -> how the stored pixels become the picture
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def resize(images: Pixels, size: int) -> Pixels:
@@ -68,8 +78,10 @@ def decode(path: Path, size: int, content: bytes | None = None, *, max_pixels: i
 
 
 def square(image: Image.Image, size: int) -> Pixels:
-    """The centre square of an image as (size, size, 3)."""
+    """The centre square of an image as (size, size, 3), upright as viewers show it."""
     rgb = _rgb(image)
+    turn = TURNS.get(_orientation(image))
+    rgb = rgb if turn is None else rgb.transpose(turn)
     side = min(rgb.size)
     left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
     box = (left, top, left + side, top + side)
@@ -91,12 +103,27 @@ def short_side(path: Path, max_pixels: int = MAX_PIXELS) -> int:
 def _opened(path: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]:
     """The image, of which only the header is read yet. Pillow's own limit warns, and refuses only twice as many."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        opened = Image.open(path, formats=FORMATS)
-    with opened as image:
-        if image.width * image.height > max_pixels:
-            raise ValueError(f"{image.width} x {image.height} pixels; expected at most data.max_pixels={max_pixels}")
-        yield image
+        warnings.simplefilter("ignore")  # of many pixels, and of tags that are damaged
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > max_pixels:
+                pixels = f"{image.width} x {image.height} pixels"
+                raise ValueError(f"{pixels}; expected at most data.max_pixels={max_pixels}")
+            yield image
+
+
+def _orientation(image: Image.Image) -> Any:
+    """The EXIF tag of an image whose pixels are loaded: those of a TIFF are turned by then, and the tag is gone.
+
+    A tag that cannot be read counts as none, as in viewers.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return image.getexif().get(ExifTags.Base.Orientation)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return None
 
 
 def _broken(path: Path, error: Exception) -> DamagedFileError:

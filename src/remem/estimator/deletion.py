@@ -15,12 +15,11 @@ from remem.estimator.account import Label
 from remem.estimator.episode import key_of
 from remem.estimator.saved import digest_of
 from remem.estimator.stream import Stream
+from remem.estimator.versions import RECEIPTS, ModelFolder
 from remem.events import Emit, ignore
-from remem.storage.event_log import LineFile
 from remem.storage.limits import parse_json
 from remem.types import Json
 
-RECEIPTS = "receipts.jsonl"  # of a model folder, one per line
 WEIGHTS = "The weights of the network were trained on these samples and may still reflect them; retrain to be sure."
 RETRAINED = "The network was trained anew on what is left, so nothing of these samples is in its weights."
 
@@ -107,14 +106,10 @@ def forget(
     return Receipt(**{**receipt.__dict__, "checksum": _checksum(receipt)})
 
 
-def append_receipt(folder: Path, receipt: Receipt) -> None:
-    LineFile(folder / RECEIPTS).append(json.dumps(receipt.to_json()))
-
-
 def read_receipts(folder: Path) -> list[Receipt]:
     """All receipts, the oldest first. Raises at the first one that is damaged or was changed."""
     path = folder / RECEIPTS
-    lines = path.read_bytes().splitlines() or [b""] if path.exists() else []
+    lines = ModelFolder(folder).receipts().splitlines() or ([b""] if path.exists() else [])
     receipts = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -1,7 +1,8 @@
 """A model folder: whole versions of a model side by side. Killed at any moment it holds the old one or the new one.
 
 `versions/0004/` is version 4; `model.json` lists the versions that are kept. Whatever else is below `versions` was left
-by a kill, and is removed by the next change.
+by a kill, and is removed by the next change. A version may come with a receipt, which is in `receipts.jsonl` once the
+version is current: it waits inside the version until then, so that neither is ever there without the other.
 """
 
 import re
@@ -12,9 +13,10 @@ from shutil import rmtree
 
 from remem.errors import DamagedFileError, InputError
 from remem.interrupts import held
-from remem.storage.atomic import PART, folder_lock, sweep, sync, sync_folder
+from remem.storage.atomic import PART, folder_lock, sweep, sync, sync_folder, write_atomically
 from remem.storage.pointer import POINTER, VERSIONS, current_version, read_pointer, version_folder, write_pointer
 
+RECEIPTS = "receipts.jsonl"  # of the model folder, one per line; in a version, the one that still waits
 _OWN = re.compile(rf"\d{{4,}}({re.escape(PART)})?")
 # Of a run, a learning, a study or a policy: a model begins in a folder of its own.
 _FOREIGN = ("config.json", "learning.json", "study.json", "policy.json", "result.json", "model.safetensors", VERSIONS)
@@ -69,8 +71,19 @@ class ModelFolder:
                 if not self.versions():
                     self._remove()
 
-    def commit(self, write: Callable[[Path], None], keep: int) -> int:
-        """Makes a new version current and returns its number. `write` fills an empty folder; `keep` counts versions."""
+    def receipts(self) -> bytes:
+        """The lines of all receipts, those included that a kill has left inside the current version."""
+        path, kept = self.path / RECEIPTS, self.versions()
+        lines = path.read_bytes() if path.exists() else b""
+        waiting = version_folder(self.path, kept[-1]) / RECEIPTS if kept else None
+        new = waiting.read_bytes() if waiting is not None and waiting.exists() else b""
+        return lines if lines.endswith(new) else lines + new
+
+    def commit(self, write: Callable[[Path], None], keep: int, receipt: str | None = None) -> int:
+        """Makes a new version current and returns its number. `write` fills an empty folder; `keep` counts versions.
+
+        `receipt` is a line that is kept as surely as the version itself.
+        """
         if keep < 1:
             raise InputError(f"keep: {keep} given; expected at least 1 version")
         with self.claim():
@@ -81,6 +94,8 @@ class ModelFolder:
             part.mkdir(parents=True)
             try:
                 write(part)
+                if receipt is not None:
+                    (part / RECEIPTS).write_text(receipt + "\n", encoding="utf-8")
                 _sync_tree(part)
             except BaseException:
                 rmtree(part, ignore_errors=True)
@@ -89,6 +104,7 @@ class ModelFolder:
                 part.rename(place)
                 sync_folder(place.parent)
                 self._keep_only((*kept, number)[-keep:])
+                self._settle()
             return number
 
     def rollback(self) -> int:
@@ -119,6 +135,7 @@ class ModelFolder:
                     expected = f"its {POINTER}; put a copy back" if name == VERSIONS else "a folder of its own"
                     raise InputError(f"{self.path}: holds {name}, but no model; expected {expected}")
             write_pointer(self.path, ())
+        self._settle()
         self._sweep()
 
     def _require_pointer(self) -> None:
@@ -129,6 +146,13 @@ class ModelFolder:
         """Moves the pointer, and then removes what it no longer lists."""
         write_pointer(self.path, kept)
         self._sweep()
+
+    def _settle(self) -> None:
+        """Moves the receipt of the current version to the others."""
+        kept = self.versions()
+        if kept and (waiting := version_folder(self.path, kept[-1]) / RECEIPTS).exists():
+            write_atomically(self.path / RECEIPTS, self.receipts())
+            waiting.unlink()
 
     def _sweep(self) -> None:
         """Removes everything that the pointer does not list. A version loses its name first, and its files then."""

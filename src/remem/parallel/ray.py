@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from remem import __version__
 from remem.errors import InputError
-from remem.interrupts import is_deferring, request
+from remem.interrupts import is_deferring, request, unchanged
 from remem.parallel.backend import Messages, encode_job
 from remem.parallel.jobs import Job
 from remem.parallel.worker import serve
@@ -61,7 +61,7 @@ class RayBackend:
             parent = "/tmp" if os.path.isdir("/tmp") else None
             self._scratch = Path(tempfile.mkdtemp(prefix="remem-ray-", dir=parent))
             self._opened = True
-            with chdir(self._scratch):
+            with chdir(self._scratch), unchanged():  # Ray's own handler of SIGTERM ends the process without a word
                 self._start_instance() if self._address == "local" else self._connect()
         if self._address == "local":
             assert self._workers is not None

@@ -8,6 +8,7 @@ import numpy as np
 
 from remem.errors import InputError
 from remem.evaluation.metrics import confusion
+from remem.runs.identity import require_own_predictions
 from remem.runs.results import RunResult, load_predictions
 from remem.storage.event_log import LOG, read_log
 from remem.types import IntArray, Json
@@ -43,6 +44,7 @@ def confusions(folder: Path | None, run: RunResult) -> Json | None:
         return None
     try:
         arrays = load_predictions(path)
+        require_own_predictions(path, arrays, run)
         labels = {phase.phase: arrays[f"labels_{phase.phase}"].astype(np.int64) for phase in run.phases}
         predicted = {phase.phase: arrays[f"{run.head}_{phase.phase}"].astype(np.int64) for phase in run.phases}
     except (InputError, KeyError):  # predictions come with complete runs only

@@ -53,6 +53,7 @@ class RunWriter:
         facts = {
             "episode": snapshot.facts,
             "config": self._prepared.config.model_dump(mode="json"),
+            "data": self._prepared.scenario.fingerprint,
             "entries": [record.model_dump(mode="json") for record in records],
         }
         checkpoint = Snapshot(facts, snapshot.tensors | self._history)

@@ -19,7 +19,7 @@ import remem.interrupts
 import remem.parallel.jobs
 
 PLAN = json.loads(os.environ["REMEM_TEST_INTERRUPT"])
-ROLE = "worker" if "remem.parallel.worker" in sys.orig_argv else "driver"
+ROLE = "driver" if sys.orig_argv[1:3] == ["-m", "remem"] else "worker"  # a process of its own, or Ray's
 
 
 def interrupt(event: Any) -> None:
