@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from cli.conftest import TINY, Command
 from cli.processes import LIMIT
@@ -39,6 +41,23 @@ def test_a_file_that_cannot_grow_is_named(vectors: str, tmp_path: Path) -> None:
         f"`remem resume {out}`\n",
     )
     assert sorted(path.name for path in out.iterdir()) == ["config.json", "log.jsonl"]
+
+
+def test_a_damaged_image_gets_one_line(tmp_path: Path) -> None:
+    """Pillow logs a line of its own about this TIFF. In a process of its own: pytest takes all logs."""
+    for part, label in product(("train", "val"), "ab"):
+        (tmp_path / part / label).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / part / label / "1.tif")
+    path = tmp_path / "train" / "a" / "1.tif"
+    samples_per_pixel = b"\x15\x01\x03\x00\x01\x00\x00\x00"
+    content = path.read_bytes()
+    assert samples_per_pixel + b"\x03\x00" in content
+    path.write_bytes(content.replace(samples_per_pixel + b"\x03\x00", samples_per_pixel + b"\x00\x08"))
+    command = [sys.executable, "-m", "remem", "plan", "--dataset", f"folder:{tmp_path}", "--phases", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert ended.returncode == 2
+    [line] = ended.stderr.splitlines()
+    assert str(path) in line
 
 
 @pytest.fixture

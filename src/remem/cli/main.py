@@ -1,5 +1,6 @@
 """The `remem` command: a table of its commands, and how errors leave it."""
 
+import logging
 import os
 import signal
 import sys
@@ -100,6 +101,7 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 done, 2 the input is wrong, 130, 143 or 129 stopped by a signal, 1 anything else."""
     limit_spinning()  # for this process and its workers; commands import torch later
+    logging.getLogger("PIL").addHandler(logging.NullHandler())  # a damaged image gets one line: ours
     words, debug = without_debug(list(sys.argv[1:] if arguments is None else arguments))
     if is_follower():
         follow_leader()
