@@ -1,4 +1,4 @@
-"""results/fidelity.py: rewards of random paths and of fixed shares at several fidelities, resumable."""
+"""results/fidelity.py: rewards of fixed shares, resumable."""
 
 import json
 from pathlib import Path
@@ -40,21 +40,15 @@ def measure(tmp_path: Path, *options: str) -> dict[str, Any]:
     return found
 
 
-def test_every_fixed_share_has_one_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = measure(tmp_path, "--fixed", "--fidelities", "features", "short")
-    assert list(found["rewards"]) == ["features", "short"]
-    assert all(len(totals) == len(found["paths"]) for totals in found["rewards"].values())
+def test_every_fixed_share_has_one_path_and_is_trained_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = measure(tmp_path, "--fixed", "--fidelities", "features")
+    [totals] = found["rewards"].values()
     firsts = [path[0][0] for path in found["paths"]]
     assert firsts == sorted(set(firsts))
-    printed = capsys.readouterr().out.splitlines()
-    average = 100 * found["rewards"]["short"][0] / 3  # phases 0 to 2
-    assert printed[-len(firsts)].startswith(f"| {firsts[0] / 10} | ")
-    assert printed[-len(firsts)].endswith(f" | {average:.2f} |")
-
-
-def test_what_was_rewarded_once_is_not_trained_again(tmp_path: Path) -> None:
-    first = measure(tmp_path, "--each", "2")
+    assert len(totals) == len(firsts)
+    average = 100 * totals[0] / 3  # phases 0 to 2
+    assert capsys.readouterr().out.splitlines()[-len(firsts)] == f"| {firsts[0] / 10} | {average:.2f} |"
     log = tmp_path / "out.work" / "rewards.jsonl"
     lines = log.read_bytes()
-    assert measure(tmp_path, "--each", "2")["rewards"] == first["rewards"]
+    assert measure(tmp_path, "--fixed", "--fidelities", "features")["rewards"] == found["rewards"]
     assert log.read_bytes() == lines

@@ -51,6 +51,7 @@ UNFINISHED = (  # still running
     "uneven",
 )
 FIDELITY = sorted(RESULTS.glob("fidelity-*.json"))
+SHARES = sorted(RESULTS.glob("shares-*.json"))
 SEARCHES = sorted(RESULTS.glob("search-*.json"))
 COMPARED = plan_study(REMAKE.shipped("studies/cifar100-methods")).settings.methods or ()
 NEEDS_DATA = (
@@ -280,6 +281,13 @@ def test_the_documentation_prints_how_well_cheap_rewards_order_paths(path: Path)
     assert len(found["paths"]) >= 30
     assert all(len(rewards) == len(found["paths"]) for rewards in found["rewards"].values())
     assert script("fidelity").summary(found) in page("docs/reports/policy-learning.md")
+
+
+@pytest.mark.parametrize("path", SHARES, ids=lambda path: path.stem)
+def test_the_documentation_prints_which_shares_rewards_prefer(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert all(len(rewards) == len(found["paths"]) for rewards in found["rewards"].values())
+    assert script("fidelity").shares(found) in page("docs/reports/policy-learning.md")
 
 
 @pytest.mark.parametrize("path", SEARCHES, ids=lambda path: path.stem)
