@@ -1,5 +1,6 @@
 """batched/: many runs on frozen features at once, against the episodes of the same runs one by one."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,16 @@ def test_chunks_get_smaller_with_more_classes(many: Path) -> None:
     wide = open_tasks(config(many, {"name": "podnet", "proxies": 4000}, batched=True))._feature_task(KEYS[0])
     assert few == batched_runs.WORTHWHILE
     assert 1 <= chunk_size(2, wide) < few
+
+
+def test_chunks_count_the_weights_of_heads(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All copies of the weights of the runs of a chunk fit the limit, here those of 60 runs."""
+    task, phase = open_tasks(config(many, batched=True))._feature_task(KEYS[0]), 2
+    classes = sum(len(past.classes) for past in task.phases[: phase + 1])
+    per_run = 4 * 10**6 * classes * math.prod(task.head.row)
+    monkeypatch.setattr(batched_runs, "HEAD_COPIES", 10**6)
+    monkeypatch.setattr(batched_runs, "CHUNK_BYTES", 60 * per_run)
+    assert 50 <= chunk_size(phase, task) <= 60
 
 
 @pytest.mark.parametrize(
