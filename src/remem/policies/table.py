@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from remem.codecs.table import parse_codecs
 from remem.errors import DamagedFileError, InputError
@@ -15,6 +16,9 @@ from remem.policies.policy import Policy, sampled
 from remem.policies.proportional import Proportional
 from remem.policies.static import Static
 from remem.registry import Registry
+
+if TYPE_CHECKING:
+    from remem.policies.learned import Learned
 
 ZOO = Path(__file__).with_name("zoo")  # learned policies that ship, one folder each
 FOR_AUTO = ("rmm",)  # those that `auto` chooses from
@@ -81,16 +85,14 @@ def choose_policy(wanted: Conditions) -> Choice:
     return nearest_policy(wanted, {name: _shipped(name) for name in FOR_AUTO})
 
 
-def _shipped(name: str) -> Policy:
+def _shipped(name: str) -> "Learned":
     from remem.policies.files import load_policy
 
     return load_policy(ZOO / name)
 
 
 def _glyphs() -> Policy:
-    from remem.policies.files import load_policy
-
-    policy = load_policy(ZOO / "rmm")
+    policy = _shipped("rmm")
     return replace(policy, facts={**policy.facts, "name": "rmm-glyphs"})
 
 

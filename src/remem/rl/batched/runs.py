@@ -40,7 +40,7 @@ from remem.types import EMPTY, Allocation, Group, IntArray, Phase, Samples
 
 CHUNK_BYTES = 2**28  # of tables and temporary tensors; more runs are trained in several chunks
 SLICE = 2**17  # scores of all proxies that are computed at a time: temporary tensors that fit the cache
-HEAD_COPIES = 8  # of all weights of a head: old and new, teacher, momenta, gradients, unit rows and theirs
+HEAD_COPIES = 8  # of all weights of a head: old and new, teacher, momenta, gradients, unit rows and their gradients
 WORTHWHILE = 64  # runs in a chunk: more gain nothing, since their tensors no longer fit the cache
 
 
@@ -264,7 +264,7 @@ class Chunk:
         for run, rows in zip(self._runs, latest, strict=True):
             assert run.before is not None
             if id(run.before) not in found:
-                [logits] = self._logits([run.before.head], [np.concatenate(list(rows.values()))], [run.start])
+                logits = self._logits(run.before.head, np.concatenate(list(rows.values())) + run.start)
                 labels = np.repeat(list(rows), [len(own) for own in rows.values()])
                 found[id(run.before)] = split(class_entropy(logits, labels))
         return [found[id(run.before)] for run in self._runs]
@@ -364,23 +364,21 @@ class Chunk:
     def _evaluate(self) -> list[float]:
         """Accuracies of the heads on the evaluation samples of all seen classes: line 19."""
         seen = {id(task): _seen(task, self._phase) for task in self._tasks}
-        parts = [seen[id(run.task)] for run in self._runs]
-        exact = [run.base for run in self._runs]
-        logits = self._logits([run.head for run in self._runs], [part.rows for part in parts], exact)
-        return [accuracy(part.labels, own.argmax(axis=1)) for own, part in zip(logits, parts, strict=True)]
-
-    def _logits(
-        self, own: Sequence[Head], rows: Sequence[IntArray], starts: Sequence[int]
-    ) -> list[NDArray[np.float32]]:
-        """Logits (n, C) of some rows of a table of every head's own task."""
         found = []
-        with torch.no_grad():
-            for head, part, start in zip(own, rows, starts, strict=True):
-                stacked, places = StackedHead([head]), torch.from_numpy(part + start)
-                parameters, few = both(stacked), max(1, SLICE // (head.classes * math.prod(head.row[:-1])))
-                scores = [stacked.class_scores(self._features[None, some], parameters) for some in places.split(few)]
-                found.append(head.scaled(torch.cat(scores, dim=1)[0]).numpy())
+        for run in self._runs:
+            part = seen[id(run.task)]
+            found.append(accuracy(part.labels, self._logits(run.head, part.rows + run.base).argmax(axis=1)))
         return found
+
+    def _logits(self, head: Head, places: IntArray) -> NDArray[np.float32]:
+        """Logits (n, C) of the features at these places."""
+        stacked = StackedHead([head])
+        parameters, few = both(stacked), max(1, SLICE // (head.classes * math.prod(head.row[:-1])))
+        with torch.no_grad():
+            parts = [self._features[None, some] for some in torch.from_numpy(places).split(few)]
+            scores = torch.cat([stacked.class_scores(part, parameters) for part in parts], dim=1)
+            logits: NDArray[np.float32] = head.scaled(scores[0]).numpy()
+        return logits
 
 
 def _seen(task: FeatureTask, phase: int) -> Samples:
