@@ -169,6 +169,7 @@ def test_oracles_unfinished_runs_and_other_settings_do_not_compete() -> None:
     assert headline(upper) == ["No run here is both complete and free of oracles."]
     longer = make_run("icarl", "rmm", [0.9, 0.9], train={"epochs": 99})
     assert headline([RUNS[0], longer])[0].startswith("No two settings here are comparable")
+    assert headline([RUNS[0]]) == ["One setting: there is nothing to compare it with."]
 
 
 def test_details_of_a_run_folder(tmp_path: Path) -> None:

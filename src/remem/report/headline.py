@@ -20,6 +20,8 @@ def headline(results: Sequence[RunResult]) -> list[str]:
     honest = [group for group in groups if not group.oracle and group.complete]
     if not honest:
         return ["No run here is both complete and free of oracles."]
+    if len(honest) == 1:
+        return ["One setting: there is nothing to compare it with."]
     blocks = [block for block in comparable(honest) if len(block) > 1]
     if not blocks:
         return ["No two settings here are comparable: none differ in method and policy alone."]
