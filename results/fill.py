@@ -17,7 +17,7 @@ from remem.errors import InputError
 from remem.events import ignore
 from remem.parallel.pool import WorkerPool, open_pool
 from remem.policies.files import FACTS
-from remem.rl.config import LearnConfig, read_learn_settings
+from remem.rl.config import LearnConfig, read_stored_learn_settings
 from remem.rl.learn import POLICY, learn_in_folder
 from remem.runs.config import validate
 from remem.storage.jsonfile import read_json
@@ -33,7 +33,8 @@ def settings_key(config: Mapping[str, Any], learned: Mapping[str, Any] | None) -
     """Equal for runs with equal settings: their own, and those of the training of their policy if it has one."""
     parts: list[Any] = [validate(config).public()]
     if learned is not None:
-        parts += [read_learn_settings(learned["learn"]).model_dump(mode="json"), validate(learned["target"]).public()]
+        learn = read_stored_learn_settings(learned["learn"])
+        parts += [learn.model_dump(mode="json"), validate(learned["target"]).public()]
     return json.dumps(parts, sort_keys=True)
 
 

@@ -24,7 +24,7 @@ from remem.errors import InputError
 from remem.events import ignore
 from remem.parallel.pool import WorkerPool, open_pool
 from remem.policies.files import WEIGHTS
-from remem.rl.config import LearnConfig, read_learn_settings
+from remem.rl.config import LearnConfig, read_stored_learn_settings
 from remem.rl.learn import learn_in_folder
 from remem.runs.build import prepare
 from remem.runs.config import RunConfig, compose, validate
@@ -174,7 +174,7 @@ def facts_of(path: Path) -> Json:
     if "config" in facts:
         facts["config"] = validate(facts["config"]).public()
     if "learn" in facts.get("settings", {}):
-        facts["settings"]["learn"] = read_learn_settings(facts["settings"]["learn"]).model_dump(mode="json")
+        facts["settings"]["learn"] = read_stored_learn_settings(facts["settings"]["learn"]).model_dump(mode="json")
         facts["settings"]["target"] = validate(facts["settings"]["target"]).public()
     return facts | ({WEIGHTS: hashlib.sha256(weights.read_bytes()).hexdigest()} if weights.exists() else {})
 

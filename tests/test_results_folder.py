@@ -15,7 +15,7 @@ from remem.methods.table import METHODS
 from remem.policies.files import load_policy
 from remem.report.groups import flat
 from remem.report.tables import hundredths
-from remem.rl.config import LearnConfig, read_learn_settings
+from remem.rl.config import LearnConfig, read_stored_learn_settings
 from remem.runs.config import validate
 from remem.runs.presets import shipped_configs
 from remem.runs.results import RunResult, load_result
@@ -271,7 +271,7 @@ def test_a_policy_that_a_study_learned_is_there_and_is_the_one_that_was_used(nam
 def test_a_reported_policy_was_learned_with_the_settings_of_its_study(name: str) -> None:
     learned, config = load_policy((RESULTS / name).parent).facts["settings"], FILES[name].config
     # Settings that did not exist when a policy was learned have their defaults.
-    assert read_learn_settings(learned["learn"]) == config.learn
+    assert read_stored_learn_settings(learned["learn"]) == config.learn
     assert validate(learned["target"]).public() == config.target.public()
 
 

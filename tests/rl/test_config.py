@@ -3,7 +3,7 @@
 import pytest
 
 from remem.errors import InputError
-from remem.rl.config import compose_learning, read_learn_settings
+from remem.rl.config import compose_learning, read_learn_settings, read_stored_learn_settings
 from remem.rl.paths import TaskKey, task_key
 from remem.rl.settings import LearnSettings
 
@@ -28,6 +28,13 @@ def test_the_last_epochs_can_have_another_fidelity() -> None:
     settings = LearnSettings(epochs=2, finish_epochs=1, fidelity="features", finish_fidelity="short")
     assert [settings.fidelity_of(epoch) for epoch in range(settings.all_epochs)] == ["features", "features", "short"]
     assert LearnSettings(epochs=9, finish_epochs=2, crossval_fixed=True).all_epochs == 1
+
+
+def test_stored_settings_of_earlier_trainings_mean_what_was_done_then() -> None:
+    stored = LearnSettings().model_dump(mode="json")
+    assert read_stored_learn_settings(stored).scale_finetune
+    del stored["scale_finetune"]  # rates were not scaled before there was this setting
+    assert not read_stored_learn_settings(stored).scale_finetune
 
 
 def test_runs_share_their_task_unless_the_settings_forbid_it() -> None:

@@ -11,9 +11,10 @@ import pytest
 from factories import VECTORS, blobs, write_npz
 from remem.errors import InputError
 from remem.memory.budget import Budget
+from remem.methods.settings import FinetuneSettings
 from remem.rl.config import compose_learning
 from remem.rl.paths import TaskKey
-from remem.rl.pseudo_tasks import PseudoTasks, core_settings, shortened, steps_per_epoch
+from remem.rl.pseudo_tasks import PseudoTasks, core_settings, shortened, shortened_tuning, steps_per_epoch
 from remem.rl.settings import Fidelity
 from remem.rl.snapshot_cache import MemorySnapshotCache
 from rl_factories import learn_config, make_task
@@ -159,6 +160,43 @@ def test_a_shortened_schedule_keeps_phase_0_and_at_least_one_epoch() -> None:
     for share, epochs in ((0.25, 2), (0.35, 4), (0.01, 1), (1.0, 10)):  # 2.5 is rounded to even, 3.5 too
         short = shortened(train, share)
         assert (short.epochs_of(0), short.epochs_of(1)) == (10, epochs)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "factor", "most", "short"),
+    [
+        (20, 0.1, 5, (5, 0.4)),
+        (20, 0.1, 3, (4, 0.5)),  # three epochs would need 0.67 of the peak rate
+        (20, 0.1, 100, (20, 0.1)),
+        (3, 0.1, 0, (1, 0.3)),
+        (8, 0.3, 1, (5, 0.48)),
+        (8, 0.8, 1, (8, 0.8)),  # above half of the peak rate already
+        (0, 0.1, 5, (0, 0.1)),
+    ],
+)
+def test_a_shortened_fine_tuning_keeps_the_sum_of_its_rates(
+    epochs: int, factor: float, most: int, short: tuple[int, float]
+) -> None:
+    tuning = shortened_tuning(FinetuneSettings(epochs=epochs, lr_factor=factor), most, scale=True)
+    assert (tuning.epochs, tuning.lr_factor) == pytest.approx(short)
+    assert tuning.epochs * tuning.lr_factor == pytest.approx(epochs * factor)
+
+
+def test_a_fine_tuning_that_is_not_scaled_keeps_its_rate() -> None:
+    tuning = shortened_tuning(FinetuneSettings(epochs=20), 3, scale=False)
+    assert (tuning.epochs, tuning.lr_factor) == (3, 0.1)
+
+
+@pytest.mark.parametrize(("fidelity", "epochs"), [("short", 5), ("features", 4), ("full", 20)])
+@pytest.mark.parametrize("scale", [True, False])
+def test_tasks_scale_the_rate_of_fine_tuning(
+    fidelity: Fidelity, epochs: int, scale: bool, data_name: str, backwards: dict[str, Any]
+) -> None:
+    learn = {"short_share": 0.25, "features_steps": 12, "scale_finetune": scale}  # three steps in an epoch
+    sizes = {"memory": {"budget": 75, "exemplars": 30}, "train": {"batch_size": 25}, "finetune": {"epochs": 20}}
+    tasks = make_tasks(data_name, backwards, sizes, **learn)
+    tuning = tasks._prepared[tasks.task(TaskKey(0, fidelity)).key].config.finetune
+    assert (tuning.epochs, tuning.lr_factor) == (epochs, pytest.approx(2 / epochs if scale else 0.1))
 
 
 def test_a_head_on_features_takes_no_more_steps_than_allowed(data_name: str, backwards: dict[str, Any]) -> None:

@@ -51,6 +51,11 @@ def normalized(config: LearnConfig) -> LearnConfig:
     return LearnConfig(target=target, learn=learn)
 
 
+def read_stored_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
+    """Reads all settings of an earlier training. One that did not exist then has the value that it behaved like."""
+    return read_learn_settings({"scale_finetune": False, **tree})
+
+
 def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
     """Validates a `learn` section. The first error becomes one line."""
     return read_section(LearnSettings, "learn", tree)

@@ -13,7 +13,7 @@ from remem.data.scenario import build_scenario
 from remem.errors import InputError
 from remem.rl.config import LearnConfig, normalized
 from remem.rl.paths import Task, TaskKey
-from remem.rl.pseudo_tasks import PseudoTasks, steps_per_epoch
+from remem.rl.pseudo_tasks import PseudoTasks, shortened_tuning, steps_per_epoch
 from remem.rl.search import level1_paths
 from remem.rl.settings import Fidelity, LearnSettings
 from remem.rl.snapshot_cache import MemorySnapshotCache
@@ -97,7 +97,8 @@ class LearningSizes:
         train, learn = prepared.config.train, self.config.learn
         steps = steps_per_epoch(self.task, train.batch_size)
         most = max(1, learn.features_steps // steps)
-        epochs = min(most, train.epochs_of(1)) + min(most, prepared.config.finetune.epochs)
+        tuning = shortened_tuning(prepared.config.finetune, most, scale=learn.scale_finetune)
+        epochs = min(most, train.epochs_of(1)) + tuning.epochs
         samples = sum(phase.arriving + len(phase.eval_samples) for phase in self.task.scenario.phases)
         return TaskSeconds(
             phase0=first,

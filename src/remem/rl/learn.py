@@ -13,7 +13,7 @@ from remem.policies.files import load_policy, save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Core, Learned
 from remem.policies.rmm_codec import ThreeLevelPolicy
-from remem.rl.config import LearnConfig, normalized, read_learn_settings
+from remem.rl.config import LearnConfig, normalized, read_stored_learn_settings
 from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.oracles import compare_fixed, fixed_paths
 from remem.rl.paths import TaskKey, sample_path
@@ -253,7 +253,7 @@ def read_learning(out: Path, root: Path | None = None) -> tuple[LearnConfig, str
     begun = WorkDir(out, LEARNING).read()
     try:
         target = validate(begun.settings["target"])
-        learn = read_learn_settings(begun.settings["learn"])
+        learn = read_stored_learn_settings(begun.settings["learn"])
     except (InputError, KeyError, TypeError) as error:
         raise DamagedFileError(f"{out / LEARNING.settings_file}: not the settings of a learning ({error})") from error
     if root is not None:

@@ -1,5 +1,6 @@
 """Pseudo tasks (protocol 4): Algorithm 1, line 6. A number gives the same task in every process."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from remem.episode import Episode
 from remem.errors import InputError
 from remem.events import ignore
 from remem.memory.budget import MemorySettings, PhaseFacts, parse_budget, resolve
-from remem.methods.settings import MethodSettings, TrainSettings
+from remem.methods.settings import FinetuneSettings, MethodSettings, TrainSettings
 from remem.methods.table import METHODS
 from remem.nets.settings import NetSettings
 from remem.rl.batched.nodes import BatchedNodes
@@ -41,6 +42,7 @@ from remem.seeding import Streams
 from remem.storage.tensorfile import Snapshot
 from remem.types import IntArray, Phase, Reader, Samples, Values
 
+FASTEST = 0.5  # of the phase's peak rate: a shortened fine-tuning that is still level with the whole one
 KEPT = 64  # tasks kept in memory; others are rebuilt when needed
 
 
@@ -165,11 +167,10 @@ class PseudoTasks:
         division = ScenarioSettings(phases=phases, base_classes=base, sizes=whole.sizes)
         scenario = pseudo_scenario(self.dataset, self.classes, division, streams, shuffled=learn.source != "target")
         train = self._batches_in_proportion(config.train, scenario)
+        tuning = config.finetune
         if key.fidelity != "full":
             train = shortened(train, learn.short_share)
-        tuning = config.finetune
-        if key.fidelity != "full" and tuning.epochs:
-            tuning = tuning.model_copy(update={"epochs": max(1, round(tuning.epochs * learn.short_share))})
+            tuning = shortened_tuning(tuning, round(tuning.epochs * learn.short_share), scale=learn.scale_finetune)
         update = {"memory": self._memory(scenario), "train": train, "finetune": tuning}
         return self._prepare(key, config.model_copy(update=update), scenario)
 
@@ -224,10 +225,10 @@ class PseudoTasks:
 
     def _features(self, key: TaskKey) -> Task:
         """Returns the task with every sample replaced by its features after a phase 0 of the full task."""
-        whole = self._base(key)
+        whole, learn = self._base(key), self._config.learn
         ladder, config = self._prepared[whole.key].ladder, self._prepared[whole.key].config
         scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()), ladder)
-        most = max(1, self._config.learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
+        most = max(1, learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
         # bf16 would gain nothing. Phase 0 of the heads costs little and keeps all epochs of the target.
         train = {"epochs": self._config.target.train.epochs, "precision": "fp32"}
         train["epochs_later"] = min(most, self._config.target.train.epochs_of(1))
@@ -235,7 +236,7 @@ class PseudoTasks:
             "net": NetSettings(name="identity"),
             "method": core_settings(config),
             "train": config.train.model_copy(update=train),
-            "finetune": config.finetune.model_copy(update={"epochs": min(most, config.finetune.epochs)}),
+            "finetune": shortened_tuning(config.finetune, most, scale=learn.scale_finetune),
             "augment": config.augment.model_copy(update={"kind": "none", "pad": 0, "flip": False, "brightness": 0.0}),
         }
         return self._prepare(key, config.model_copy(update=update), scenario)
@@ -270,6 +271,21 @@ def steps_per_epoch(task: Task, batch: int) -> int:
 def shortened(train: TrainSettings, share: float) -> TrainSettings:
     """Shortens the schedule after phase 0. Phase 0 keeps its epochs, since all runs of a task share it."""
     return train.model_copy(update={"epochs_later": max(1, round(train.epochs_of(1) * share))})
+
+
+def shortened_tuning(tuning: FinetuneSettings, most: int, *, scale: bool) -> FinetuneSettings:
+    """Shortens the fine-tuning to at most so many epochs, and with `scale` raises its rate in proportion.
+
+    Fine-tuning decides how balanced the head is in the end. Its set grows with the old share, so fewer epochs at the
+    same rate leave low shares unbalanced, and rewards prefer high ones (docs/reports/policy-learning.md). No rate is
+    raised above `FASTEST`: more epochs are kept instead.
+    """
+    if not tuning.epochs:
+        return tuning
+    fewest = math.ceil(tuning.epochs * min(1.0, tuning.lr_factor / FASTEST)) if scale else 1
+    epochs = min(tuning.epochs, max(fewest, most))
+    factor = tuning.lr_factor * (tuning.epochs / epochs if scale else 1.0)
+    return tuning.model_copy(update={"epochs": epochs, "lr_factor": factor})
 
 
 @dataclass(frozen=True)

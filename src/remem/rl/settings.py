@@ -61,6 +61,10 @@ class LearnSettings(ReinforceSettings):
     scale_batch: bool = Field(
         default=True, description="Shrink batches with the memory, so that a phase has as many steps as on the target."
     )
+    scale_finetune: bool = Field(
+        default=True,
+        description="Raise the rate of a shortened fine-tuning, so that it changes the head as much as the whole one.",
+    )
     short_share: float = Field(
         default=0.25, gt=0, le=1, description="The share of the epochs after phase 0 that `short` trains."
     )
