@@ -111,11 +111,19 @@ def summary(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def shares(found: dict[str, Any]) -> str:
-    """Average accuracy of every fixed share at every fidelity, in %; phase 0, which all share, included."""
-    lines = ["| old share | " + " | ".join(found["rewards"]) + " |", "| --: |" + " --: |" * len(found["rewards"])]
-    for place, path in enumerate(found["paths"]):
-        each = [100 * totals[place] / (1 + len(path)) for totals in found["rewards"].values()]
+def shares(*files: dict[str, Any]) -> str:
+    """Average accuracy of every fixed share at every fidelity, in %; phase 0, which all share, included.
+
+    Files of other settings give further columns, named after what they set.
+    """
+    columns = {
+        ", ".join([name, *(f"`{item}`" for item in found["set"])]): totals
+        for found in files
+        for name, totals in found["rewards"].items()
+    }
+    lines = ["| old share | " + " | ".join(columns) + " |", "| --: |" + " --: |" * len(columns)]
+    for place, path in enumerate(files[0]["paths"]):
+        each = [100 * totals[place] / (1 + len(path)) for totals in columns.values()]
         lines.append(f"| {path[0][0] / 10} | " + " | ".join(f"{value:.2f}" for value in each) + " |")
     return "\n".join(lines)
 

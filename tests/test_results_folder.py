@@ -51,7 +51,7 @@ UNFINISHED = (  # still running
     "uneven",
 )
 FIDELITY = sorted(RESULTS.glob("fidelity-*.json"))
-SHARES = sorted(RESULTS.glob("shares-*.json"))
+SHARES = sorted(RESULTS.glob("shares-*.json"), key=lambda path: path.stem)
 SEARCHES = sorted(RESULTS.glob("search-*.json"))
 COMPARED = plan_study(REMAKE.shipped("studies/cifar100-methods")).settings.methods or ()
 NEEDS_DATA = (
@@ -283,11 +283,11 @@ def test_the_documentation_prints_how_well_cheap_rewards_order_paths(path: Path)
     assert script("fidelity").summary(found) in page("docs/reports/policy-learning.md")
 
 
-@pytest.mark.parametrize("path", SHARES, ids=lambda path: path.stem)
-def test_the_documentation_prints_which_shares_rewards_prefer(path: Path) -> None:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert all(len(rewards) == len(found["paths"]) for rewards in found["rewards"].values())
-    assert script("fidelity").shares(found) in page("docs/reports/policy-learning.md")
+def test_the_documentation_prints_which_shares_rewards_prefer() -> None:
+    files = [json.loads(path.read_text(encoding="utf-8")) for path in SHARES]
+    assert all(len(rewards) == len(files[0]["paths"]) for found in files for rewards in found["rewards"].values())
+    assert {json.dumps(found["paths"]) for found in files} == {json.dumps(files[0]["paths"])}
+    assert script("fidelity").shares(*files) in page("docs/reports/policy-learning.md")
 
 
 @pytest.mark.parametrize("path", SEARCHES, ids=lambda path: path.stem)

@@ -3,7 +3,7 @@
 import pytest
 
 from remem.errors import InputError
-from remem.rl.config import compose_learning, read_learn_settings, read_stored_learn_settings
+from remem.rl.config import compose_learning, read_learn_settings, read_stored_learn_settings, stored_form
 from remem.rl.paths import TaskKey, task_key
 from remem.rl.settings import LearnSettings
 
@@ -34,7 +34,10 @@ def test_stored_settings_of_earlier_trainings_mean_what_was_done_then() -> None:
     stored = LearnSettings().model_dump(mode="json")
     assert read_stored_learn_settings(stored).scale_finetune
     del stored["scale_finetune"]  # rates were not scaled before there was this setting
-    assert not read_stored_learn_settings(stored).scale_finetune
+    earlier = read_stored_learn_settings(stored)
+    assert not earlier.scale_finetune
+    assert stored_form(earlier) == stored  # so that its rewards are still known as its own
+    assert stored_form(LearnSettings()) == stored | {"scale_finetune": True}
 
 
 def test_runs_share_their_task_unless_the_settings_forbid_it() -> None:

@@ -9,6 +9,7 @@ from remem.rl.settings import LearnSettings
 from remem.runs.config import RunConfig, compose, read_section, single_threaded, with_absolute_paths
 from remem.runs.trees import Tree, merged
 from remem.settings import Settings
+from remem.types import Json
 
 
 class LearnConfig(Settings):
@@ -51,9 +52,18 @@ def normalized(config: LearnConfig) -> LearnConfig:
     return LearnConfig(target=target, learn=learn)
 
 
+ADDED = {"scale_finetune": False}  # settings that earlier trainings do not have, and what they did instead
+
+
 def read_stored_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:
-    """Reads all settings of an earlier training. One that did not exist then has the value that it behaved like."""
-    return read_learn_settings({"scale_finetune": False, **tree})
+    """Reads the settings of a training, which may be from before some of them were added."""
+    return read_learn_settings({**ADDED, **tree})
+
+
+def stored_form(learn: LearnSettings) -> Json:
+    """The settings as an earlier training would have stored them, if it could have had them."""
+    every = learn.model_dump(mode="json")
+    return {name: value for name, value in every.items() if name not in ADDED or value != ADDED[name]}
 
 
 def read_learn_settings(tree: Mapping[str, Any]) -> LearnSettings:

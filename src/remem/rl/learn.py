@@ -13,7 +13,7 @@ from remem.policies.files import load_policy, save_policy
 from remem.policies.fixed import Fixed
 from remem.policies.learned import Core, Learned
 from remem.policies.rmm_codec import ThreeLevelPolicy
-from remem.rl.config import LearnConfig, normalized, read_stored_learn_settings
+from remem.rl.config import LearnConfig, normalized, read_stored_learn_settings, stored_form
 from remem.rl.events import NodesTrained, PolicyUpdated
 from remem.rl.oracles import compare_fixed, fixed_paths
 from remem.rl.paths import TaskKey, sample_path
@@ -86,7 +86,7 @@ def codecs_of(policy: Core, ladder: tuple[str, ...]) -> tuple[str, ...]:
 
 def identity(config: LearnConfig, fingerprint: str) -> Json:
     """Returns what tells one policy training from another: its settings and its data, wherever these are stored."""
-    settings = {"target": config.target.with_effect(), "learn": config.learn.model_dump(mode="json")}
+    settings = {"target": config.target.with_effect(), "learn": stored_form(config.learn)}
     return {"settings": settings, "data": fingerprint}
 
 
