@@ -53,10 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = compose_learning(read_toml(Path(options.config)), read_overrides(options.set))
     work = options.out.with_suffix(".work")
     work.mkdir(parents=True, exist_ok=True)
-    found = measure(config, work, 0 if options.fixed else options.each, options.fidelities, options.workers)
-    options.out.write_text(
-        json.dumps({"config": options.config, "set": options.set, **found}, separators=(",", ":")) + "\n"
-    )
+    measured = measure(config, work, 0 if options.fixed else options.each, options.fidelities, options.workers)
+    found = {"config": options.config, "set": options.set, **measured}
+    options.out.write_text(json.dumps(found, separators=(",", ":")) + "\n")
     print(shares(found) if options.fixed else summary(found))
 
 

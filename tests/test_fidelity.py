@@ -52,3 +52,14 @@ def test_every_fixed_share_has_one_path_and_is_trained_once(tmp_path: Path, caps
     lines = log.read_bytes()
     assert measure(tmp_path, "--fixed", "--fidelities", "features")["rewards"] == found["rewards"]
     assert log.read_bytes() == lines
+
+
+def test_files_of_other_settings_are_further_columns() -> None:
+    one = {"set": [], "paths": [[[2, 5]], [[3, 5]]], "rewards": {"features": [0.5, 1.0], "full": [1.0, 1.5]}}
+    other = {"set": ["learn.scale_finetune=false"], "paths": one["paths"], "rewards": {"features": [0.25, 0.5]}}
+    assert FIDELITY.shares(one, other).splitlines() == [
+        "| old share | features | full | features, `learn.scale_finetune=false` |",
+        "| --: | --: | --: | --: |",
+        "| 0.2 | 25.00 | 50.00 | 12.50 |",
+        "| 0.3 | 50.00 | 75.00 | 25.00 |",
+    ]
