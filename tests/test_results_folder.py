@@ -49,6 +49,7 @@ UNFINISHED = (  # still running
     "table-1-imagenet",
     "table-2",
     "uneven",
+    "without-finetuning",
 )
 FIDELITY = sorted(RESULTS.glob("fidelity-*.json"))
 SHARES = sorted(RESULTS.glob("shares-*.json"), key=lambda path: path.stem)
