@@ -6,6 +6,23 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
+TINY = """
+policy = "static"
+[data]
+name = "digits"
+[scenario]
+phases = 2
+[net]
+name = "small"
+width = 4
+blocks = [1, 1]
+[train]
+epochs = 1
+batch_size = 64
+[finetune]
+epochs = 1
+"""  # a config that trains in seconds; further sections may follow
+
 
 def load_script(path: str) -> Any:
     """The module of a file below the project's root, such as `results/fill.py`."""

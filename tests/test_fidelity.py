@@ -6,27 +6,13 @@ from typing import Any
 
 import pytest
 
-from scripts import load_script
+from scripts import TINY, load_script
 
-CONFIG = """
-policy = "static"
-[data]
-name = "digits"
-[scenario]
-phases = 2
+CONFIG = f"""{TINY}
 [memory]
 budget = 100
 [method]
 name = "finetune"
-[net]
-name = "small"
-width = 4
-blocks = [1, 1]
-[train]
-epochs = 1
-batch_size = 64
-[finetune]
-epochs = 1
 """
 
 FIDELITY = load_script("results/fidelity.py")

@@ -7,26 +7,12 @@ import pytest
 
 from factories import timeless
 from remem.studies.grid import plan_study, read_study_file
-from scripts import load_script
+from scripts import TINY, load_script
 
-STUDY = """
-policy = "static"
-[data]
-name = "digits"
-[scenario]
-phases = 2
+STUDY = f"""{TINY}
 [memory]
 budget = 60
 exemplars = 30
-[net]
-name = "small"
-width = 4
-blocks = [1, 1]
-[train]
-epochs = 1
-batch_size = 64
-[finetune]
-epochs = 1
 [study]
 policies = ["static", "crossval-fixed-pseudo"]
 seeds = [0, 1]
