@@ -44,6 +44,7 @@ UNFINISHED = (  # still running
     *(name for name in STUDIES if name.startswith("codecs-")),
     "figure-4",
     "from-scratch",
+    "from-scratch-small",
     "resnet32",
     "table-1",
     "table-1-imagenet",

@@ -13,7 +13,7 @@ from remem.methods.settings import MethodSettings
 from remem.runs.trees import Tree, merged, value_at
 from remem.storage.limits import parse_toml
 
-PRESETS = ("small", "paper")
+PRESETS = ("small", "tiny", "paper")
 
 
 def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
@@ -25,12 +25,18 @@ def load_preset(name: str, given: Mapping[str, Any]) -> Tree:
         "methods": value_at(given, "method.name", MethodSettings().name),
         "phases": value_at(given, "scenario.phases", ScenarioSettings().phases),
     }
-    text = resources.files("remem.conf").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     tree: Tree = {}
-    for rule in tomllib.loads(text)["rule"]:
+    for rule in _rules(name):
         if all(facts[key] in rule[key] for key in facts if key in rule):
             tree = merged(tree, rule["set"])
     return tree
+
+
+def _rules(name: str) -> list[Tree]:
+    """The rules of a preset, after those of the preset it is based on."""
+    preset = tomllib.loads(resources.files("remem.conf").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    rules: list[Tree] = preset["rule"]
+    return [*_rules(preset["base"]), *rules] if "base" in preset else rules
 
 
 def shipped_configs() -> dict[str, str]:
