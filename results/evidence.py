@@ -26,8 +26,17 @@ from remem.studies.grid import plan_study, read_study_file
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "reports" / "evidence.md"
 KINDS = ("studies", "unfinished")
-TABLES = ("table-1", "table-2", "table-1-imagenet", "figure-4", "cifar100-shares")  # one setting per cell
-SCENARIOS = ("without-finetuning", "from-scratch", "uneven", "cifar100-shares", "resnet32")  # with tables of their own
+TABLES = ("table-1", "table-2", "table-1-imagenet", "figure-4")  # one setting per cell
+SCENARIOS = (  # with tables of their own
+    "without-finetuning",
+    "from-scratch",
+    "from-scratch-small",
+    "uneven",
+    "cifar100-shares",
+    "resnet32",
+)
+CODECS = {"equal epochs": "codecs-from-scratch", "equal steps": "codecs-from-scratch-steps"}
+RAW_RUNS = "from-scratch"  # with as many bytes
 STATIC, RMM, ONE_LEVEL = "static", "rmm-learned", "rmm-one-level-learned"
 TRANSFERRED, UPPER, CROSSVAL = "rmm-transferred", "rmm-upper-bound", "crossval-fixed"
 ORACLES = (UPPER, CROSSVAL)
@@ -284,17 +293,40 @@ def table_2(runs: Runs) -> str:
 
 def scenario_table(study: str) -> str:
     """Every policy of a study: accuracies, its gain over `static`, and what the learned policy has above it."""
-    own = {place for place, _ in collect([study]).planned}
-    runs = collect([study, "table-1"] if study in TABLES else [study])
+    runs = collect([study])
     learned = RMM if any(policy == RMM for _, policy in runs.planned) else "rmm"
     lines = []
-    for place, policy in sorted((cell for cell in runs.planned if cell[0] in own), key=lambda cell: cell[0].method):
+    for place, policy in sorted(runs.planned, key=lambda cell: cell[0].method):
         gain = runs.differences(place, policy, STATIC, average) if policy != STATIC else {}
         ahead = runs.differences(place, learned, policy, average) if policy != learned else {}
         stored = runs.at(place, policy)
         numbers = (accuracy(stored, average), accuracy(stored, last), *(points([*d.values()]) for d in (gain, ahead)))
         lines.append((place.method, policy, f"{len(stored)} of {runs.orders([place], policy)}", *numbers))
     header = ("method", "policy", "orders", "average %", "last %", f"average - {STATIC}", f"{learned} - it")
+    return Table(header, tuple(lines), labels=2).markdown()
+
+
+def codec_table() -> str:
+    """Policies with codecs and all raw ones at equal bytes, and the distance to the best raw policy of all orders."""
+    lines = []
+    raw = collect([RAW_RUNS])
+    (place,) = {place for place, _ in raw.planned}
+    complete = [policy for (_, policy), by_seed in raw.stored.items() if len(by_seed) == raw.orders([place], policy)]
+    if not complete:
+        return "No raw policy has run on all orders yet."
+    best = max(complete, key=lambda policy: fmean(average(run) for run in raw.at(place, policy).values()))
+    for reading, runs in [("raw", raw), *((reading, collect([study])) for reading, study in CODECS.items())]:
+        for _, policy in runs.planned:
+            stored = runs.at(place, policy)
+            ahead = [
+                tuple(measure(run) - measure(raw.at(place, best)[seed]) for seed, run in sorted(stored.items()))
+                for measure in (average, last)
+                if (reading, policy) != ("raw", best)
+            ]
+            held = f"{fmean(run.samples_peak for run in stored.values()):.0f}" if stored else NOTHING
+            numbers = accuracy(stored, average), accuracy(stored, last), *(points(own) for own in ahead or [(), ()])
+            lines.append((policy, reading, f"{len(stored)} of {runs.orders([place], policy)}", held, *numbers))
+    header = ("policy", "reading", "orders", "samples", "average %", "last %", f"average - {best}", f"last - {best}")
     return Table(header, tuple(lines), labels=2).markdown()
 
 
@@ -322,7 +354,7 @@ def counted(values: Sequence[str]) -> str:
 def compute() -> str:
     """Runs and hours of every study."""
     lines = []
-    for study in dict.fromkeys([*TABLES, *SCENARIOS]):
+    for study in [*TABLES, *SCENARIOS, *CODECS.values()]:
         planned, stored = len(plan_study(read_study_file(Path(study))).runs), stored_results(study)
         seconds = sum(sum(phase.seconds.values()) for run in stored.values() for phase in run.phases)
         lines.append((f"`{study}`", f"{len(stored)} of {planned}", f"{seconds / 3600:.1f}"))
@@ -347,6 +379,7 @@ def page() -> str:
     parts += ["## Table 2: `pod-aanets` on CIFAR-100", table_2(runs), "## Other settings", words["scenarios"]]
     for study in SCENARIOS:
         parts += [f"### {words['titles'][study]}", f"`remem study {study}`", scenario_table(study)]
+    parts += ["## Memory in bytes: fewer exact samples or more coarse ones", words["codecs"], codec_table()]
     parts += ["## What the policies chose", words["decisions"], decisions(runs)]
     parts += ["## Compute", words["compute"], compute()]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"

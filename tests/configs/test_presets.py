@@ -66,3 +66,15 @@ def test_shipped_config_is_valid_and_described(name: str) -> None:
         section = config[key] if isinstance(value, dict) else config
         assert {field: section[field] for field in given} == given
     assert shipped_configs()[name].startswith("# ")
+
+
+def test_a_preset_has_the_rules_of_its_base_before_its_own() -> None:
+    """`tiny` keeps the optimiser of `small`, for its methods too, and replaces epochs, images and network."""
+    tree = {"data": {"name": "cifar100"}, "method": {"name": "lucir", "margin": 0.4}}
+    small, tiny = (compose({"preset": preset, **tree}) for preset in ("small", "tiny"))
+    changed = {"epochs": 15, "epochs_later": 5, "precision": "fp32"}
+    assert tiny.train == small.train.model_copy(update=changed)
+    assert tiny.method == small.method
+    assert (small.method.model_dump()["scale"], METHODS["lucir"].settings().model_dump()["scale"]) != (8.0, 8.0)
+    assert (tiny.data.image_size, tiny.net.blocks, tiny.finetune.epochs) == (12, (1, 1, 1), 5)
+    assert (small.data.image_size, small.net.blocks, small.finetune.epochs) == (16, None, 20)

@@ -90,7 +90,7 @@ def test_overrides_without_a_key_or_a_value_are_refused(pair: str) -> None:
         ({"net": {"blocks": [2, 0]}}, "net.blocks.1: 0 given; input should be greater than or equal to 1"),
         ({"memory": {"budget": "lots"}}, "budget: 'lots' is not a budget; expected a number of samples"),
         ({"seed": -1}, "seed: -1 given; input should be greater than or equal to 0"),
-        ({"preset": "smal"}, "preset: 'smal' given, expected one of small, paper"),
+        ({"preset": "smal"}, "preset: 'smal' given, expected one of small, tiny, paper"),
     ],
 )
 def test_errors_name_the_field_in_one_line(tree: dict[str, Any], message: str) -> None:

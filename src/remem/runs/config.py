@@ -28,7 +28,9 @@ class RunConfig(Settings):
     """All settings of one class-incremental run."""
 
     seed: int = Field(default=0, ge=0, description="Seed of weights, batches and samples; the class order has its own.")
-    preset: str = Field(default="small", description="small (a CPU, minutes), tiny (many runs) or paper (published schedules).")
+    preset: str = Field(
+        default="small", description="small (a CPU, minutes), tiny (many runs) or paper (published schedules)."
+    )
     policy: str = Field(
         default="static",
         description="How memory is split: a name (see `remem list policies`) or a policy folder.",
