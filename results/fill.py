@@ -23,7 +23,7 @@ from remem.runs.config import validate
 from remem.storage.jsonfile import read_json
 from remem.studies.cost import Settings
 from remem.studies.grid import Study, StudyRun, plan_study, read_study_file
-from remem.studies.run import POLICIES, RUNS, check_learnings, check_runs, make_jobs
+from remem.studies.run import PHASE0, POLICIES, RUNS, check_learnings, check_runs, make_jobs
 
 HERE = Path(__file__).parent
 KINDS = ("studies", "unfinished")
@@ -102,7 +102,7 @@ def learn(name: str, learning: LearnConfig, results: Path, store: Path, out: Pat
             copy(path, folder / path.name)
     if not (folder / POLICY).exists():
         check_learnings({name: learning})
-        learn_in_folder(learning, folder, ignore, pool)
+        learn_in_folder(learning, folder, ignore, pool, out / PHASE0)
         print(f"learned {name}", flush=True)
     for path in folder.glob("policy.*"):
         copy(path, store / POLICIES / name / path.name)

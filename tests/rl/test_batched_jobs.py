@@ -71,7 +71,13 @@ def test_a_job_gives_the_rewards_of_this_process(npz: Path, tmp_path: Path) -> N
     expected = dict(PseudoTasks(config, MemorySnapshotCache(10**8)).train_nodes(nodes))
     paths = [[action.key() for action in path] for _, path in nodes]
     task = {"number": 0, "fidelity": "features"}
-    payload = {"config": config.model_dump_json(), "snapshots": str(tmp_path), "task": task, "paths": paths}
+    payload = {
+        "config": config.model_dump_json(),
+        "snapshots": str(tmp_path),
+        "shared": None,
+        "task": task,
+        "paths": paths,
+    }
     answer = find_handler(NODES)(payload, lambda event: None)
     jobs._tasks.cache_clear()
     assert answer["rewards"] == [(list(path), expected[node]) for path, node in zip(paths, nodes, strict=True)]

@@ -17,7 +17,13 @@ def test_a_job_trains_a_node_and_the_ancestors_that_it_needs(npz: Path, tmp_path
     """A second job for the same node starts from the snapshot of its parent."""
     config, key, path = learn_config(npz), TaskKey(0, "full"), make_path((6, 5))
     expected = PseudoTasks(config, MemorySnapshotCache(10**8)).train(key, path)
-    payload = {"config": config.model_dump_json(), "snapshots": str(tmp_path), "task": asdict(key), "path": [(6, 5)]}
+    payload = {
+        "config": config.model_dump_json(),
+        "snapshots": str(tmp_path),
+        "shared": None,
+        "task": asdict(key),
+        "path": [(6, 5)],
+    }
     first, second = (find_handler(NODE)(payload, ignore) for _ in range(2))
     jobs._tasks.cache_clear()
     assert first == {"rewards": [([], expected[()]), ([(6, 5)], expected[path])], "trained": 2}

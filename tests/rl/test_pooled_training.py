@@ -43,6 +43,7 @@ def test_a_job_waits_for_its_nearest_ancestor(
     assert job.payload == {
         "config": config.model_dump_json(),
         "snapshots": str(tmp_path / "snapshots"),
+        "shared": None,
         "task": {"number": 2, "fidelity": "short", "run": "0.1.2", "fresh": False},
         "path": [(6, 5), (7, 5), (8, 2)],
     }

@@ -23,6 +23,7 @@ from remem.rl.provenance import provenance, provenance_settings, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
 from remem.rl.search import PathSearch, Round
+from remem.rl.shared_phase0 import SharedPhase0
 from remem.rl.snapshot_cache import DiskSnapshotCache
 from remem.rl.trainer import Epoch, PolicyTrainer
 from remem.runs.config import validate
@@ -49,13 +50,17 @@ def _migrate(document: Json) -> Json:
 LEARNING = WorkKind("learning", "learning.json", {1: _migrate})
 
 
-def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool | None = None) -> Learned:
+def learn_in_folder(
+    config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool | None = None, phase0: Path | None = None
+) -> Learned:
     """Starts or resumes this policy training or, if it is complete, loads its policy. Saves the policy to `out`.
 
-    Without a pool, nodes are trained one by one in this process.
+    Without a pool, nodes are trained one by one in this process. Trainings with the same folder `phase0` share the
+    phases 0 of their tasks there.
     """
     config = normalized(config)
-    tasks = PseudoTasks(config, DiskSnapshotCache(out / SNAPSHOTS, int(config.learn.disk_gigabytes * 1e9)))
+    cache = DiskSnapshotCache(out / SNAPSHOTS, int(config.learn.disk_gigabytes * 1e9))
+    tasks = PseudoTasks(config, cache, None if phase0 is None else SharedPhase0(phase0))
     folder = WorkDir(out, LEARNING)
     if not folder.exists:
         folder.require_free()
@@ -67,7 +72,7 @@ def learn_in_folder(config: LearnConfig, out: Path, emit: Emit, pool: WorkerPool
             return require_own_policy(out, config)
         sweep(out / SNAPSHOTS)
         limit_threads(config.target.train.threads)  # policy updates must not depend on the pool
-        session = Session(config, tasks, out, emit, pool)
+        session = Session(config, tasks, out, emit, pool, phase0)
         session.start()
         policy, facts = session.learn()
         session.reward_log.order(session.rewards.known)
@@ -116,9 +121,17 @@ def require_own_checkpoint(path: Path, facts: Json, own: Json) -> None:
 class Session:
     """Policy training in this process: the trainer, its checkpoint after every epoch, and progress events."""
 
-    def __init__(self, config: LearnConfig, tasks: PseudoTasks, out: Path, emit: Emit, pool: WorkerPool | None) -> None:
+    def __init__(
+        self,
+        config: LearnConfig,
+        tasks: PseudoTasks,
+        out: Path,
+        emit: Emit,
+        pool: WorkerPool | None,
+        phase0: Path | None,
+    ) -> None:
         self._config, self._tasks, self._out = config, tasks, out
-        self._pooled = None if pool is None else PooledTraining(pool, config, out / SNAPSHOTS, tasks.batches)
+        self._pooled = None if pool is None else PooledTraining(pool, config, out / SNAPSHOTS, tasks.batches, phase0)
         self._log = EventLog(out / LOG, (PolicyUpdated,))
         self._emit = emit
         train_nodes = tasks.train_nodes if self._pooled is None else self._pooled.train_nodes

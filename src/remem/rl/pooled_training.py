@@ -22,11 +22,20 @@ class PooledTraining:
     """Trains nodes in a pool; `batches` says of which tasks together. Workers share snapshots through a folder."""
 
     def __init__(
-        self, pool: WorkerPool, config: LearnConfig, snapshots: Path, batches: Callable[[TaskKey], bool]
+        self,
+        pool: WorkerPool,
+        config: LearnConfig,
+        snapshots: Path,
+        batches: Callable[[TaskKey], bool],
+        shared: Path | None = None,
     ) -> None:
         self._pool, self._batches = pool, batches
         self._folder = snapshots.absolute()
-        self._payload = {"config": config.model_dump_json(), "snapshots": str(self._folder)}
+        self._payload = {
+            "config": config.model_dump_json(),
+            "snapshots": str(self._folder),
+            "shared": None if shared is None else str(shared.absolute()),
+        }
         self._threads = config.target.train.threads
         self.trained = 0  # phases
 

@@ -33,6 +33,7 @@ from remem.rl.feature_bank import CodedFeatures, FeatureBank, Features
 from remem.rl.node_keeper import NodeKeeper
 from remem.rl.paths import ActionPath, Node, Reward, Task, TaskKey
 from remem.rl.prefix_tree import PrefixTrainer, one_by_one
+from remem.rl.shared_phase0 import SharedPhase0
 from remem.rl.snapshot_cache import DiskSnapshotCache, SnapshotCache
 from remem.runs.build import open_episode, prepare
 from remem.runs.config import RunConfig
@@ -49,8 +50,8 @@ KEPT = 64  # tasks kept in memory; others are rebuilt when needed
 class PseudoTasks:
     """The tasks of one policy training and their episodes. The test set is sealed from the start."""
 
-    def __init__(self, config: LearnConfig, cache: SnapshotCache) -> None:
-        self._config = config
+    def __init__(self, config: LearnConfig, cache: SnapshotCache, shared: SharedPhase0 | None = None) -> None:
+        self._config, self._shared = config, shared
         self._keeper: NodeKeeper | None = None
         if isinstance(cache, DiskSnapshotCache):
             self._keeper = NodeKeeper(cache.folder, 60 * config.target.train.checkpoint_minutes)
@@ -227,7 +228,7 @@ class PseudoTasks:
         """Returns the task with every sample replaced by its features after a phase 0 of the full task."""
         whole, learn = self._base(key), self._config.learn
         ladder, config = self._prepared[whole.key].ladder, self._prepared[whole.key].config
-        scenario = featured(whole.scenario, self.open(whole), self._trainer.snapshot(whole, ()), ladder)
+        scenario = featured(whole.scenario, self.open(whole), self._after_phase0(whole), ladder)
         most = max(1, learn.features_steps // steps_per_epoch(whole, config.train.batch_size))
         # bf16 would gain nothing. Phase 0 of the heads costs little and keeps all epochs of the target.
         train = {"epochs": self._config.target.train.epochs, "precision": "fp32"}
@@ -240,6 +241,16 @@ class PseudoTasks:
             "augment": config.augment.model_copy(update={"kind": "none", "pad": 0, "flip": False, "brightness": 0.0}),
         }
         return self._prepare(key, config.model_copy(update=update), scenario)
+
+    def _after_phase0(self, task: Task) -> Snapshot:
+        """The snapshot after a task's phase 0, which another training may have left in the shared folder."""
+        if self._shared is None:
+            return self._trainer.snapshot(task, ())
+        found = self._shared.find(task.key, self._prepared[task.key])
+        if found is None:
+            found = self._trainer.snapshot(task, ())
+            self._shared.put(task.key, self._prepared[task.key], found)
+        return found
 
     def _base(self, key: TaskKey) -> Task:
         """Returns the full task whose phase 0 computes the features, with as many epochs as `learn.phase0_share` says.

@@ -155,7 +155,10 @@ def make_jobs(runs: Sequence[StudyRun], checks: Mapping[str, RunCheck], out: Pat
 
 
 def _learn(name: str, learning: LearnConfig, out: Path, pool: WorkerPool, emit: Emit) -> None:
-    learn_in_folder(learning, out / POLICIES / name, lambda event: emit(LearningProgress(name, event)), pool)
+    def emit_own(event: Event) -> None:
+        emit(LearningProgress(name, event))
+
+    learn_in_folder(learning, out / POLICIES / name, emit_own, pool, out / PHASE0)
     emit(PolicyLearned(name))
 
 
