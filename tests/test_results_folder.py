@@ -298,6 +298,11 @@ def test_the_documentation_prints_how_searches_compare(path: Path) -> None:
     assert script("search").summary(found) in page("docs/reports/policy-learning.md")
 
 
+def test_the_documentation_prints_what_codecs_of_vectors_give() -> None:
+    found = json.loads((RESULTS / "vectors.json").read_text(encoding="utf-8"))
+    assert script("vectors").summary(found) in page("docs/reports/results.md")
+
+
 @pytest.mark.parametrize("name", [*COMPARED, TABLES.NO_REPLAY])
 def test_a_methods_page_has_its_numbers(name: str) -> None:
     runs = TABLES.by_method()[name]
