@@ -79,7 +79,7 @@ LAYERS = {  # inside a package a module imports only modules of the lines before
     "rl": (
         "settings events",
         "config feature_bank paths reinforce",
-        "provenance snapshot_cache node_keeper pooled_training",
+        "provenance snapshot_cache node_keeper pooled_training shared_phase0",
         "batched batched.heads",
         "batched.training",
         "batched.runs",

@@ -17,7 +17,7 @@ MISTAKES = {
     "policy": (["--policy", "fixed-0.65"], "no policy named 'fixed-0.65'; did you mean 'fixed-0.6'?"),
     "selection": (["--selection", "herdng"], "no selection named 'herdng'; did you mean 'herding'?"),
     "backbone": (["--backbone", "mpl"], "no backbone named 'mpl'; did you mean 'mlp'?"),
-    "preset": (["--preset", "papier"], "preset: 'papier' given, expected one of small, paper"),
+    "preset": (["--preset", "papier"], "preset: 'papier' given, expected one of small, tiny, paper"),
     "setting": (["--set", "train.epoch=5"], "train.epoch: no such setting; did you mean 'train.epochs'?"),
     "no value": (["--set", "train.epochs"], "--set: 'train.epochs' given, expected key=value such as train.epochs=5"),
     "too small": (

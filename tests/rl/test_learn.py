@@ -239,7 +239,7 @@ def test_room_for_snapshots_is_given_in_gigabytes(npz: Path, tmp_path: Path, mon
     with pytest.raises(FullError):
         learn_in_folder(config, tmp_path / "out", ignore)
     with pytest.raises(FullError):
-        jobs._tasks(config.model_dump_json(), str(tmp_path))
+        jobs._tasks(config.model_dump_json(), str(tmp_path), None)
     with pytest.raises(FullError):
         make_pseudo_cil(memory_gigabytes=0.25)
     with pytest.raises(FullError):
