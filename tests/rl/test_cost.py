@@ -11,6 +11,7 @@ from remem.rl.config import LearnConfig, compose_learning
 from remem.rl.cost import (
     STEP_ALONE,
     STEP_TOGETHER,
+    STEP_WEIGHT,
     LearningSizes,
     TaskSeconds,
     learning_cost,
@@ -30,7 +31,8 @@ from remem.runs.timing import Spread
 from remem.runs.trials import Trials
 
 TRIAL = Trial({"main": 0.01}, {"main": 0.02, "balanced": 0.03}, 0.001, 1, 1, 1, 1, 8, Spread(0.5, 2.0), stretch=3.0)
-TASK = TaskSeconds(phase0=10.0, features=1.0, later=40.0, steps=1000, together=True)
+STEP = Range(2**-13, 2**-12)  # exact in binary
+TASK = TaskSeconds(phase0=10.0, features=1.0, later=40.0, steps=1000, step=STEP, together=True)
 SMALL: dict[str, Any] = {"epochs": 6, "tasks": 2, "runs": 5, "pool": 3, "fidelity": "features"}
 
 
@@ -62,11 +64,11 @@ def test_heads_on_frozen_features() -> None:
     """Three tasks with a phase 0 of 10 s and features of 1 s; 60 runs of 1000 steps, at least half of them trained."""
     first, later = parts()
     assert first == (2, Range(33 * 0.5, 33 * 2.0))
-    assert later == (2, STEP_TOGETHER * Range(30_000, 60_000))
+    assert later == (2, STEP * Range(30_000, 60_000))
     assert parts(phase0_share=0.3)[0] == (2, Range(12 * 0.5, 12 * 2.0))
-    one_by_one = parts(task=replace(TASK, together=False))[1]
+    one_by_one = parts(task=replace(TASK, step=STEP_ALONE, together=False))[1]
     assert one_by_one == (10, STEP_ALONE * Range(30_000, 60_000))
-    assert parts(done=2) == [(2, Range()), (2, STEP_TOGETHER * Range(20_000, 40_000))]
+    assert parts(done=2) == [(2, Range()), (2, STEP * Range(20_000, 40_000))]
 
 
 def test_full_and_short_runs() -> None:
@@ -136,7 +138,12 @@ def test_a_task_by_hand(data: str) -> None:
     assert seconds.phase0 == pytest.approx(36 * 5 * 0.01 + 0.001 * (36 + 4))
     assert seconds.features == pytest.approx(80 * 0.001)
     assert (seconds.steps, seconds.together) == (2 * 3 * (5 + 9), True)
+    assert seconds.step == STEP_TOGETHER + STEP_WEIGHT * (4 * TRIAL.width * 7)
     assert seconds.later == pytest.approx(sum(estimate_seconds(p := sizes.prepare_task(), plan(p), TRIAL)[1:]))
+    proxies = LearningSizes(learning(data, {"method": {"name": "podnet"}}))  # ten rows of weights a class
+    assert proxies.seconds(proxies.prepare_task(), TRIAL).step == STEP_TOGETHER + STEP_WEIGHT * (
+        4 * 10 * TRIAL.width * 7
+    )
     epochs = {"train": {"epochs": 5}, "finetune": {"epochs": 9}}
     fewer = LearningSizes(learning(data, epochs, {"learn": {"features_steps": 7}}))
     assert fewer.seconds(fewer.prepare_task(), TRIAL).steps == 2 * 3 * (2 + 2)
@@ -154,7 +161,7 @@ def test_the_whole_by_hand(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, machine = LearningSizes(learning(data)), Machine(2, 1.0)
     cost = learning_cost(sizes, Trials(try_one), machine, done=0, workers=4)
     assert cost is not None
-    expected = Range(33 * 0.5, 33 * 2.0) + STEP_TOGETHER * Range(30_000, 60_000)
+    expected = Range(33 * 0.5, 33 * 2.0) + STEP * Range(30_000, 60_000)
     assert (cost.learning.low, cost.learning.high) == pytest.approx((expected.low / 2, expected.high * 3 / 2))
     crowded = learning_cost(sizes, Trials(lambda prepared: TRIAL), Machine(2, 8.0), done=0, workers=1)
     assert crowded is not None

@@ -1,5 +1,6 @@
 """What a policy training will cost: phases 0 of its tasks, then the phases of its runs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from remem.data.datasets import load_dataset
 from remem.data.pseudo import sealed
 from remem.data.scenario import build_scenario
 from remem.errors import InputError
+from remem.nets.heads import HEADS
 from remem.rl.config import LearnConfig, normalized
 from remem.rl.paths import Task, TaskKey
 from remem.rl.pseudo_tasks import PseudoTasks, shortened_tuning, steps_per_epoch
@@ -26,9 +28,11 @@ from remem.runs.prepared import Prepared
 from remem.runs.trials import Trials
 from remem.types import Json
 
-# CPU seconds of one step of one head on frozen features. On one core of an AMD EPYC: 0.09 ms (digits, 5 classes) and
-# 0.11 ms (glyphs, 50 classes) where many runs are trained together, 1.0 ms one by one; larger heads take longer.
-STEP_TOGETHER, STEP_ALONE = Range(0.7e-4, 2e-4), Range(0.7e-3, 2e-3)
+# CPU seconds of one step of one head on frozen features where many runs are trained together: of any step, and of each
+# weight and sample of the batch. On one core of an AMD EPYC, 50 classes of CIFAR-100, 58 samples in a batch: 0.05 to
+# 0.09 ms (one row of 64 weights a class) and 0.14 to 0.26 ms (ten rows). Other machines took twice as long.
+STEP_TOGETHER, STEP_WEIGHT = Range(0.4e-4, 1.5e-4), Range(0.6e-10, 2e-10)
+STEP_ALONE = Range(0.7e-3, 2e-3)  # one by one: 1.0 ms
 FEWEST_TRAINED = 0.5  # of all phases; the others share a prefix with an earlier run. Measured: 0.5 to 0.8.
 STARTING = Range(2.0, 6.0)  # seconds until worker processes have imported torch
 MOST_PATHS = 100_000  # of an exhaustive search that are counted
@@ -43,6 +47,7 @@ class TaskSeconds:
     features: float  # computes them after phase 0
     later: float  # phases 1..N of one full run
     steps: int  # of one head in phases 1..N
+    step: Range  # of one step of one head
     together: bool  # whether heads are trained together
 
 
@@ -99,13 +104,18 @@ class LearningSizes:
         most = max(1, learn.features_steps // steps)
         tuning = shortened_tuning(prepared.config.finetune, most, scale=learn.scale_finetune)
         epochs = min(most, train.epochs_of(1)) + tuning.epochs
-        samples = sum(phase.arriving + len(phase.eval_samples) for phase in self.task.scenario.phases)
+        phases = self.task.scenario.phases
+        samples = sum(phase.arriving + len(phase.eval_samples) for phase in phases)
+        together = self._tasks.batches(TaskKey(0, "features"))
+        row = HEADS[prepared.method.head.name].build(prepared.method.head, trial.width).row
+        weights = sum(len(phase.classes) for phase in phases) * math.prod(row)
         return TaskSeconds(
             phase0=first,
             features=samples * trial.describe,
             later=sum(later),
             steps=steps * epochs * self.task.length,
-            together=self._tasks.batches(TaskKey(0, "features")),
+            step=STEP_TOGETHER + STEP_WEIGHT * (weights * train.batch_size) if together else STEP_ALONE,
+            together=together,
         )
 
     @property
@@ -174,7 +184,7 @@ def search_parts(
         fresh = count if unshared else new_tasks(learn, done) * count / total
         parts.append((tasks * learn.runs if unshared else tasks, spread * (first * fresh)))
         if features:
-            later = (STEP_TOGETHER if task.together else STEP_ALONE) * task.steps
+            later = task.step * task.steps
         else:
             later = spread * (task.later * (learn.short_share if fidelity == "short" else 1.0))
         together = features and task.together
