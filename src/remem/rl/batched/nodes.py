@@ -30,7 +30,8 @@ class BatchedNodes:
                     for key, path in members
                 ]
                 for node, (state, reward) in zip(members, train_phase(depth, runs), strict=True):
-                    found[node] = state
+                    if not self._is_leaf(node):
+                        found[node] = state
                     self.trained += 1
                     yield node, reward
             self._keep(found)
@@ -58,13 +59,17 @@ class BatchedNodes:
         return groups
 
     def _keep(self, found: dict[Node, RunState]) -> None:
-        """Keeps the states of inner nodes, up to the limit."""
-        for (key, path), state in found.items():
-            if len(path) < self._task(key).task.length:  # a leaf has no children
-                self._held += state.nbytes - self._drop((key, path))
-                self._states[key, path] = state
+        """Keeps states, up to the limit."""
+        for node, state in found.items():
+            self._held += state.nbytes - self._drop(node)
+            self._states[node] = state
         while self._held > self._limit and self._states:
             self._held -= self._drop(next(iter(self._states)))
+
+    def _is_leaf(self, node: Node) -> bool:
+        """Whether it has no children, so that its state is of no use."""
+        key, path = node
+        return len(path) == self._task(key).task.length
 
     def _drop(self, node: Node) -> int:
         state = self._states.pop(node, None)

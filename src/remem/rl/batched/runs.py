@@ -32,6 +32,7 @@ from remem.rl.batched.heads import HeadOnly, StackedHead
 from remem.rl.batched.training import HeldSet, both, train_heads
 from remem.rl.feature_bank import FeatureBank
 from remem.rl.paths import Task
+from remem.runs.heap import return_freed_memory
 from remem.runs.prepared import Prepared
 from remem.seeding import Streams
 from remem.selection.difficulty import class_entropy, split
@@ -39,8 +40,9 @@ from remem.selection.ranking import SELECTIONS
 from remem.types import EMPTY, Allocation, Group, IntArray, Phase, Samples
 
 CHUNK_BYTES = 2**28  # of tables and temporary tensors; more runs are trained in several chunks
+FREED_BYTES = 2**27  # stay with the process between two chunks
 SLICE = 2**17  # scores of all proxies that are computed at a time: temporary tensors that fit the cache
-HEAD_COPIES = 8  # of all weights of a head: old and new, teacher, momenta, gradients, unit rows and their gradients
+HEAD_COPIES = 16  # of all weights of a head: old, new, teacher, momenta, gradients, unit rows, temporaries; measured
 WORTHWHILE = 64  # runs in a chunk: more gain nothing, since their tensors no longer fit the cache
 
 
@@ -179,6 +181,7 @@ def train_phase(
         alike, size = list(members), chunk_size(phase, runs[0][0])
         for start in range(0, len(alike), size):
             yield from Chunk(phase, alike[start : start + size]).train()
+            return_freed_memory(FREED_BYTES)
 
 
 def chunk_size(phase: int, task: FeatureTask) -> int:
