@@ -53,7 +53,9 @@ UNFINISHED = (  # still running
     "without-finetuning",
 )
 FIDELITY = sorted(RESULTS.glob("fidelity-*.json"))
-SHARES = sorted(RESULTS.glob("shares-*.json"), key=lambda path: path.stem)
+SHARES = {
+    kind: sorted(RESULTS.glob(f"shares-{kind}*.json"), key=lambda path: path.stem) for kind in ("cifar100", "tiny")
+}
 SEARCHES = sorted(RESULTS.glob("search-*.json"))
 COMPARED = plan_study(REMAKE.shipped("studies/cifar100-methods")).settings.methods or ()
 NEEDS_DATA = (
@@ -285,8 +287,9 @@ def test_the_documentation_prints_how_well_cheap_rewards_order_paths(path: Path)
     assert script("fidelity").summary(found) in page("docs/reports/policy-learning.md")
 
 
-def test_the_documentation_prints_which_shares_rewards_prefer() -> None:
-    files = [json.loads(path.read_text(encoding="utf-8")) for path in SHARES]
+@pytest.mark.parametrize("kind", SHARES)
+def test_the_documentation_prints_which_shares_rewards_prefer(kind: str) -> None:
+    files = [json.loads(path.read_text(encoding="utf-8")) for path in SHARES[kind]]
     assert all(len(rewards) == len(files[0]["paths"]) for found in files for rewards in found["rewards"].values())
     assert {json.dumps(found["paths"]) for found in files} == {json.dumps(files[0]["paths"])}
     assert script("fidelity").shares(*files) in page("docs/reports/policy-learning.md")
