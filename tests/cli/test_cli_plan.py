@@ -9,7 +9,7 @@ import pytest
 from cli.conftest import TINY, Command
 from factories import pictures, write_folder
 from remem.cli.console import size
-from remem.cli.plan import old_quotas
+from remem.cli.plan import old_quotas, spans
 from remem.runs.cost import Machine
 from remem.runs.dry_run import OldQuotas, PlannedPhase
 from remem.runs.estimate import Trial
@@ -38,6 +38,23 @@ def test_the_plan_agrees_with_the_run(remem: Command, vectors: str, tmp_path: Pa
     assert "memory   at most 720 bytes of samples held in phases 1 to 2" in said.out  # 30 vectors of 6 floats
     assert "peak about 48" in said.out
     assert not (tmp_path / "result.json").exists()
+
+
+def test_shares_that_hold_the_same(remem: Command, vectors: str) -> None:
+    """The 40 new samples of the larger phase fit beside 60 old ones of 100, but not beside 39 of 79."""
+    note = "note     all new samples fit beside an old share of 0.6: lower shares hold the same"
+    plans = {}
+    for share in ("0.3", "0.6"):
+        said = remem("plan", "--dataset", vectors, *TINY, "--budget", 100, "--policy", f"fixed-{share}").out
+        assert note in said.splitlines()
+        plans[share] = [line.split()[5:7] for line in said.splitlines() if re.match(r" +\d.* 0:", line)]
+    assert len(plans["0.3"]) == 3
+    assert plans["0.3"] == plans["0.6"]
+    assert "lower shares" not in remem("plan", "--dataset", vectors, *TINY, "--budget", 79).out
+
+
+def test_phases_in_a_row_are_written_as_one() -> None:
+    assert [spans(numbers) for numbers in ([], [4], [1, 2, 3, 5, 7, 8])] == ["", "4", "1-3, 5, 7-8"]
 
 
 def test_samples_per_class(remem: Command, vectors: str) -> None:

@@ -112,6 +112,10 @@ def test_a_growing_budget_follows_old_classes_and_new_data() -> None:
             "M = 39 samples, not the paper's 70 (E = 20 and 50 new samples of the largest phase); "
             "static keeps half of M, 19, for old classes",
         ),
+        (
+            Budget("fixed", 110, 60),  # E is more than half, but the 50 new samples leave 60 for old classes
+            "M = 110 samples, not the paper's 70 (E = 20 and 50 new samples of the largest phase); E = 60",
+        ),
     ],
 )
 def test_a_budget_in_words_names_what_is_not_the_papers(budget: Budget, words: str) -> None:

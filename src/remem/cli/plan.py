@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from remem.runs.estimate import Bytes
     from remem.runs.prepared import Prepared
 
+HALF = 5  # tenths
 SMALLEST = 8  # px; smaller images are not proposed
 
 
@@ -136,6 +137,15 @@ def _halves(quotas: "OldQuotas") -> str:
     return " / ".join(_span(half) for half in (quotas.harder, quotas.easier) if half)
 
 
+def spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers, such as `1-3, 5`."""
+    parts = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        first, *_, last = [*(group := [number for _, number in run]), group[-1]]
+        parts.append(str(first) if first == last else f"{first}-{last}")
+    return ", ".join(parts)
+
+
 def _span(counts: Sequence[int]) -> str:
     """Quotas that do not come out even differ by one, or by what their classes have: `7` or `7-8`."""
     low, high = min(counts), max(counts)
@@ -155,15 +165,25 @@ def _notes(prepared: "Prepared", planned: "Plan", bytes_: "Bytes") -> list[str]:
     lines.append(f"memory   at most {size(bytes_.held)} of samples held in phases 1 to {len(planned.phases) - 1}")
     lines += _stored_lines(prepared, stored)
     lines.append(f"         {_peak(bytes_)}")
-    clamped = [str(p.phase) for p in planned.phases if p.decision is not None and p.decision.clamped]
+    lines += _same_shares(prepared, planned)
+    clamped = spans([p.phase for p in planned.phases if p.decision is not None and p.decision.clamped])
     if clamped:
-        lines.append(
-            f"note     phase {', '.join(clamped)}: the policy's choice does not fit; the nearest that does is taken"
-        )
+        lines.append(f"note     phase {clamped}: the policy's choice does not fit; the nearest that does is taken")
     if stored:
         title = f"Samples that {size(prepared.budget.amount)} would hold:"
         lines += ["", title, "", stored_table(prepared, stored).text()]
     return lines
+
+
+def _same_shares(prepared: "Prepared", planned: "Plan") -> list[str]:
+    """A policy has little to decide where shares of a half and more leave room for all new samples."""
+    budget, later = prepared.budget, planned.phases[1:]
+    if budget.kind != "fixed" or prepared.method.replay == "all":
+        return []
+    share = 10 * (budget.amount - max(phase.arriving for phase in later)) // budget.amount
+    if share < HALF:
+        return []
+    return [f"note     all new samples fit beside an old share of {share / 10}: lower shares hold the same"]
 
 
 def _stored_lines(prepared: "Prepared", stored: "Sequence[StoredAs]") -> list[str]:

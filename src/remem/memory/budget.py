@@ -143,8 +143,9 @@ def budget_in_words(budget: Budget, paper: PaperBudget) -> str:
         words = f"M = {budget.amount} samples, not the paper's {paper.total} ({usual})"
     if budget.exemplars != paper.exemplars:
         words += f"; E = {budget.exemplars}"
-    if budget.exemplars > budget.amount // 2:
-        words += f"; static keeps half of M, {budget.amount // 2}, for old classes"
+    half = budget.amount // 2
+    if budget.exemplars > half and paper.largest_phase > budget.amount - half:
+        words += f"; static keeps half of M, {half}, for old classes"
     return words
 
 
