@@ -29,6 +29,7 @@ KINDS = ("studies", "unfinished")
 TABLES = ("table-1", "table-2", "table-1-imagenet", "figure-4")  # one setting per cell
 SCENARIOS = (  # with tables of their own
     "without-finetuning",
+    "aanets-without-finetuning",
     "from-scratch",
     "from-scratch-small",
     "uneven",

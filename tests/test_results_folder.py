@@ -40,6 +40,7 @@ STUDIES = [name.removeprefix("studies/") for name in shipped_configs() if name.s
 # an example of a study, without a table, and studies for GPUs
 UNREPORTED = ("digits-policies", "paper-table-1", "paper-table-2")
 UNFINISHED = (  # still running
+    "aanets-without-finetuning",
     "cifar100-shares",
     *(name for name in STUDIES if name.startswith("codecs-")),
     "figure-4",
