@@ -17,7 +17,7 @@ from remem.policies.rmm import PolicySettings, TwoLevelPolicy
 from remem.policies.table import resolve_policy
 from remem.report.plots import COLOURS
 from remem.report.policy_plot import draw_policy, policy_figure, policy_page
-from remem.report.policy_text import PLAIN_BARS, policy_text
+from remem.report.policy_text import PLAIN_BARS, policy_text, progress
 from remem.report.policy_view import (
     CUSTOMARY,
     RATIOS,
@@ -136,6 +136,21 @@ def test_the_text_has_provenance_probabilities_and_paths(learned: Policy) -> Non
         assert line in text.splitlines()
     assert max(len(line) for line in text.splitlines()) <= 100
     assert policy_text(learned, PLAIN_BARS).isascii()
+
+
+@pytest.mark.parametrize(
+    ("learn", "line"),
+    [
+        ({}, "1.000 in the first of 5 epochs, 7.000 in the last"),
+        ({"pool": 0, "tasks": 2}, "1.000 in the first of 5 epochs, 7.000 in the last"),
+        # Tasks 0 and 1 have higher rewards than 2 and 3, so that epochs are compared two by two.
+        ({"pool": 4, "tasks": 2}, "2.500 in the first 2 of 5 epochs, 6.500 in the last 2"),
+        ({"pool": 4, "tasks": 3}, "3.500 in the first 4 of 5 epochs, 5.000 in the last 4"),
+        ({"pool": 9, "tasks": 1}, "4.200 in the first 5 of 5 epochs, 4.200 in the last 5"),
+    ],
+)
+def test_rewards_of_the_same_tasks_are_compared(learn: dict[str, int], line: str) -> None:
+    assert progress([1.0, 4.0, 3.0, 6.0, 7.0], learn) == line
 
 
 def test_policies_without_probabilities_show_only_their_paths() -> None:

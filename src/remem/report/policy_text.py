@@ -3,6 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from math import gcd
+from statistics import fmean
 from typing import Any
 
 from remem.action import CHANGES, Decision
@@ -45,7 +47,8 @@ def provenance_text(policy: Policy) -> str:
             lines[key] = ", ".join(f"{name} {_word(value)}" for name, value in _flat(facts[key]))
     rewards = facts.get("rewards")
     if isinstance(rewards, Sequence) and rewards:
-        lines["rewards"] = f"{rewards[0]:.3f} in the first of {len(rewards)} epochs, {rewards[-1]:.3f} in the last"
+        settings = facts.get("settings")
+        lines["rewards"] = progress(rewards, settings.get("learn", {}) if isinstance(settings, Mapping) else {})
         lines["seed"] = f"{facts['seed']}"
     if "remem" in facts:
         lines["remem"] = f"{facts['remem']}"
@@ -67,6 +70,15 @@ def paths_text(policy: Policy) -> str:
             chosen = ", ".join(_runs([rungs[d.rung] for d in decisions]))
             lines.append(f"{'':20}codec         {chosen}")
     return "\n".join(lines)
+
+
+def progress(rewards: Sequence[float], learn: Mapping[str, Any]) -> str:
+    """Mean rewards at both ends of a training, each over as many epochs as the tasks need to take turns."""
+    pool, tasks = learn.get("pool", 0), learn.get("tasks", 1)
+    turn = min(len(rewards), pool // gcd(pool, tasks) if pool else 1)
+    first, last = fmean(rewards[:turn]), fmean(rewards[-turn:])
+    own = f" {turn}" if turn > 1 else ""
+    return f"{first:.3f} in the first{own} of {len(rewards)} epochs, {last:.3f} in the last{own}"
 
 
 def _runs(names: Sequence[str]) -> list[str]:
