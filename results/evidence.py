@@ -28,6 +28,7 @@ PAGE = HERE.parent / "docs" / "reports" / "evidence.md"
 KINDS = ("studies", "unfinished")
 TABLES = ("table-1", "table-2", "table-1-imagenet", "figure-4")  # one setting per cell
 SCENARIOS = (  # with tables of their own
+    "shares",
     "without-finetuning",
     "aanets-without-finetuning",
     "from-scratch",

@@ -47,6 +47,7 @@ UNFINISHED = (  # still running
     "from-scratch",
     "from-scratch-small",
     "resnet32",
+    "shares",
     "table-1",
     "table-1-imagenet",
     "table-2",
