@@ -31,6 +31,7 @@ SCENARIOS = (  # with tables of their own
     "shares",
     "without-finetuning",
     "aanets-without-finetuning",
+    "methods-without-finetuning",
     "from-scratch",
     "from-scratch-small",
     "uneven",

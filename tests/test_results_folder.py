@@ -46,6 +46,7 @@ UNFINISHED = (  # still running
     "figure-4",
     "from-scratch",
     "from-scratch-small",
+    "methods-without-finetuning",
     "resnet32",
     "shares",
     "table-1",
