@@ -27,17 +27,6 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "reports" / "evidence.md"
 KINDS = ("studies", "unfinished")
 TABLES = ("table-1", "table-2", "table-1-imagenet", "figure-4")  # one setting per cell
-SCENARIOS = (  # with tables of their own
-    "shares",
-    "without-finetuning",
-    "aanets-without-finetuning",
-    "methods-without-finetuning",
-    "from-scratch",
-    "from-scratch-small",
-    "uneven",
-    "cifar100-shares",
-    "resnet32",
-)
 CODECS = {"equal epochs": "codecs-from-scratch", "equal steps": "codecs-from-scratch-steps"}
 RAW_RUNS = "from-scratch"  # with as many bytes
 STATIC, RMM, ONE_LEVEL, PROPORTIONAL = "static", "rmm-learned", "rmm-one-level-learned", "proportional"
@@ -358,7 +347,7 @@ def counted(values: Sequence[str]) -> str:
 def compute() -> str:
     """Runs and hours of every study."""
     lines = []
-    for study in [*TABLES, *SCENARIOS, *CODECS.values()]:
+    for study in [*TABLES, *read_toml("evidence.toml")["titles"], *CODECS.values()]:
         planned, stored = len(plan_study(read_study_file(Path(study))).runs), stored_results(study)
         seconds = sum(sum(phase.seconds.values()) for run in stored.values() for phase in run.phases)
         lines.append((f"`{study}`", f"{len(stored)} of {planned}", f"{seconds / 3600:.1f}"))
@@ -382,8 +371,9 @@ def page() -> str:
     for data, name in DATA.items():
         parts += [f"### {name}", table_1(runs, data)]
     parts += ["## Table 2: `pod-aanets` on CIFAR-100", table_2(runs), "## Other settings", words["scenarios"]]
-    for study in SCENARIOS:
-        parts += [f"### {words['titles'][study]}", f"`remem study {study}`", scenario_table(study)]
+    for study, title in words["titles"].items():
+        parts += [f"### {title}", f"`remem study {study}`", scenario_table(study)]
+        parts.append(words["remarks"].get(study, ""))
     parts += ["## Memory in bytes: fewer exact samples or more coarse ones", words["codecs"], codec_table()]
     parts += ["## What the policies chose", words["decisions"], decisions(runs)]
     parts += ["## Compute", words["compute"], compute()]
