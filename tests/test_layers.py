@@ -11,7 +11,7 @@ import remem
 SOURCE = Path(remem.__file__).parent
 
 FOUNDATION = {"types", "action", "registry", "seeding", "errors", "settings", "threads", "events"}
-FOUNDATION |= {"clock", "fences", "interrupts", "user_paths"}
+FOUNDATION |= {"clock", "fences", "interrupts", "recent", "user_paths"}
 SIBLINGS = {"data", "memory", "selection", "nets", "evaluation", "policies"}  # none imports another
 STORED = FOUNDATION | {"storage", "codecs"}
 LEARNING = STORED | SIBLINGS | {"methods"}

@@ -87,7 +87,7 @@ def test_rewards_and_heads_are_those_of_one_run_at_a_time(many: Path, method: di
     inner = [node for node in nodes if len(node[1]) < 2]
     assert len(inner) > 6
     for key, path in inner:
-        state = together._batched._states[key, path]
+        state = together._batched._states.held[key, path]
         snapshot = alone._trainer.snapshot(alone.task(key), path)
         for name, value in state.head.state_dict().items():
             expected = snapshot.tensors[f"network/head.{name}"]
@@ -116,17 +116,17 @@ def test_a_run_does_not_depend_on_the_others(many: Path) -> None:
     tasks = open_tasks(config(many, batched=True))
     nodes = missing(random_nodes(tasks, 6), {})
     together = dict(tasks.train_nodes(nodes))
-    heads = {node: state.head.state_dict() for node, state in tasks._batched._states.items()}
+    heads = {node: state.head.state_dict() for node, state in tasks._batched._states.held.items()}
     forgetful = BatchedNodes(tasks._feature_task, limit_bytes=0)
     for node in nodes:
         assert dict(forgetful.train([node]))[node] == together[node]
-    assert not forgetful._states
+    assert not forgetful._states.held
     assert forgetful.trained == sum(len(path) + 1 for _, path in nodes)
     single = BatchedNodes(tasks._feature_task)
     for node in nodes:
         dict(single.train([node]))
     for node, head in heads.items():
-        for name, value in single._states[node].head.state_dict().items():
+        for name, value in single._states.held[node].head.state_dict().items():
             torch.testing.assert_close(value, head[name], rtol=0, atol=1e-6)  # kernels differ with the number of runs
 
 
@@ -213,12 +213,12 @@ def test_no_state_of_a_leaf_is_kept_and_the_oldest_go_first(many: Path) -> None:
     nodes = missing(random_nodes(tasks, 6), {})
     first = BatchedNodes(tasks._feature_task)
     dict(first.train(nodes))
-    assert {len(path) for _, path in first._states} == {0, 1}
-    assert first._held == sum(state.nbytes for state in first._states.values())
-    half = BatchedNodes(tasks._feature_task, limit_bytes=first._held // 2)
+    assert {len(path) for _, path in first._states.held} == {0, 1}
+    assert first._states.held_bytes == sum(state.nbytes for state in first._states.held.values())
+    half = BatchedNodes(tasks._feature_task, limit_bytes=first._states.held_bytes // 2)
     dict(half.train(nodes))
-    assert 0 < half._held <= first._held // 2
-    assert set(half._states) == set(list(first._states)[-len(half._states) :])
+    assert 0 < half._states.held_bytes <= first._states.held_bytes // 2
+    assert set(half._states.held) == set(list(first._states.held)[-len(half._states.held) :])
 
 
 def assert_parents_first(nodes: Sequence[Node], yielded: Sequence[Node]) -> None:

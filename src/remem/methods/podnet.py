@@ -21,6 +21,7 @@ from remem.nets.base import Output
 from remem.nets.heads import Head
 from remem.nets.network import Network
 from remem.nets.settings import HeadSettings
+from remem.recent import Recent
 from remem.types import Samples
 
 
@@ -112,11 +113,11 @@ def centre_proxies(units: NDArray[np.float32], proxies: int, seed: int) -> NDArr
     Many runs of a policy training begin a phase with the same samples of a class, so the latest centres are kept.
     """
     key = hashlib.sha256(units.tobytes()).hexdigest(), proxies, seed
-    if key not in _CENTRES:
-        if len(_CENTRES) == MOST_CENTRES:
-            del _CENTRES[next(iter(_CENTRES))]
-        _CENTRES[key] = _centres(units, proxies, seed)
-    return _CENTRES[key]
+    found = _CENTRES.find(key)
+    if found is None:
+        found = _centres(units, proxies, seed)
+        _CENTRES.put(key, found)
+    return found
 
 
 def forget_centres() -> None:
@@ -131,7 +132,7 @@ def _centres(units: NDArray[np.float32], proxies: int, seed: int) -> NDArray[np.
     return kmeans_centres(units, proxies, seed)
 
 
-_CENTRES: dict[tuple[str, int, int], NDArray[np.float32]] = {}
-MOST_CENTRES = 4096  # classes; ten proxies of 64 features take 2.5 kB
+CENTRES_BYTES = 2**24  # 6500 classes with ten proxies of 64 features
+_CENTRES = Recent[tuple[str, int, int], NDArray[np.float32]](CENTRES_BYTES, lambda centres: centres.nbytes)
 
 ENTRY = MethodEntry("pooled distillation and proxies (Douillard et al.)", PodnetSettings, Podnet)

@@ -1,12 +1,12 @@
 """Caches of inner-node snapshots, in memory or on disk, with a size limit. Evicted snapshots are trained again."""
 
 import os
-from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from remem.errors import DamagedFileError
+from remem.recent import Recent
 from remem.rl.paths import Node, node_name
 from remem.runs.migrations import migrate_episode
 from remem.storage.tensorfile import Snapshot, load_snapshot, save_snapshot
@@ -22,30 +22,11 @@ class SnapshotCache(Protocol):
     def find(self, node: Node) -> Snapshot | None: ...
 
 
-class MemorySnapshotCache:
-    """Caches snapshots in memory. Beyond the limit, the least recently used ones are evicted."""
+class MemorySnapshotCache(Recent[Node, Snapshot]):
+    """Caches snapshots in memory."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._snapshots: OrderedDict[Node, Snapshot] = OrderedDict()
-        self.held_bytes = 0
-
-    def put(self, node: Node, snapshot: Snapshot) -> None:
-        self._drop(node)
-        self._snapshots[node] = snapshot
-        self.held_bytes += size_of(snapshot)
-        while self.held_bytes > self._limit and self._snapshots:
-            self._drop(next(iter(self._snapshots)))
-
-    def find(self, node: Node) -> Snapshot | None:
-        if node in self._snapshots:
-            self._snapshots.move_to_end(node)
-        return self._snapshots.get(node)
-
-    def _drop(self, node: Node) -> None:
-        snapshot = self._snapshots.pop(node, None)
-        if snapshot is not None:
-            self.held_bytes -= size_of(snapshot)
+        super().__init__(limit_bytes, size_of)
 
 
 def size_of(snapshot: Snapshot) -> int:

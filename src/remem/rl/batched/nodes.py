@@ -1,12 +1,12 @@
 """Trains nodes of the prefix tree on frozen features, level by level: all nodes of a level together."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
+from remem.recent import Recent
 from remem.rl.batched.runs import FeatureTask, RunState, train_phase
 from remem.rl.paths import Node, TaskKey
 
-STATES_BYTES = 2**29  # states that later nodes continue from; evicted ones are trained again
+STATES_BYTES = 2**28  # states that later nodes continue from; evicted ones are trained again
 
 
 class BatchedNodes:
@@ -14,8 +14,7 @@ class BatchedNodes:
 
     def __init__(self, task: Callable[[TaskKey], FeatureTask], limit_bytes: int = STATES_BYTES) -> None:
         self._task = task
-        self._states: OrderedDict[Node, RunState] = OrderedDict()
-        self._limit, self._held = limit_bytes, 0
+        self._states = Recent[Node, RunState](limit_bytes, lambda state: state.nbytes)
         self.trained = 0  # phases, including repeated ones
 
     def train(self, nodes: Sequence[Node]) -> Iterator[tuple[Node, float]]:
@@ -34,7 +33,8 @@ class BatchedNodes:
                         found[node] = state
                     self.trained += 1
                     yield node, reward
-            self._keep(found)
+            for node, state in found.items():
+                self._states.put(node, state)
 
     def _levels(self, nodes: Sequence[Node]) -> tuple[list[list[Node]], dict[Node, RunState]]:
         """The nodes by depth with all ancestors whose states are missing, and the states that they start from."""
@@ -42,9 +42,8 @@ class BatchedNodes:
         for key, path in nodes:
             for depth in range(len(path) - 1, -1, -1):
                 ancestor = key, path[:depth]
-                if ancestor in self._states:
-                    self._states.move_to_end(ancestor)
-                    known[ancestor] = self._states[ancestor]
+                if (state := self._states.find(ancestor)) is not None:
+                    known[ancestor] = state
                 if ancestor in wanted or ancestor in known:
                     break
                 wanted[ancestor] = None
@@ -58,19 +57,7 @@ class BatchedNodes:
             groups.setdefault(self._task(node[0]).signature(depth), []).append(node)
         return groups
 
-    def _keep(self, found: dict[Node, RunState]) -> None:
-        """Keeps states, up to the limit."""
-        for node, state in found.items():
-            self._held += state.nbytes - self._drop(node)
-            self._states[node] = state
-        while self._held > self._limit and self._states:
-            self._held -= self._drop(next(iter(self._states)))
-
     def _is_leaf(self, node: Node) -> bool:
         """Whether it has no children, so that its state is of no use."""
         key, path = node
         return len(path) == self._task(key).task.length
-
-    def _drop(self, node: Node) -> int:
-        state = self._states.pop(node, None)
-        return 0 if state is None else state.nbytes
