@@ -60,7 +60,7 @@ class Stored:
 def catalogue(results: Path = HERE) -> dict[str, Stored]:
     """Returns all files that can be made again, by name."""
     files = [*demo_files(), *two_device_files(results)]
-    for kind in ("studies", "tuning"):
+    for kind in ("studies", "tuning", "unfinished"):
         for folder in sorted(path for path in (results / kind).glob("*") if path.is_dir()):
             files += study_files(folder, f"{kind}/{folder.name}")
     there = (file for file in files if (results / f"{file.name}.json").is_file())
