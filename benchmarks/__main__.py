@@ -33,12 +33,23 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "limits": limits.rows,
     "phases": plain_phase.rows,
     "runs": whole_runs.rows,
-    "learning": policy_learning.rows,
+    "learning": policy_learning.cost_rows,
+    "search": policy_learning.search_rows,
+    "exhaustive": policy_learning.exhaustive_rows,
+    "memory": policy_learning.memory_rows,
     "accuracy": accuracy.rows,
     "tried": tried.rows,
     "workers": workers.rows,
 }
-SLOW = ("phases", "learning", "accuracy", "tried", "workers")  # minutes each: only when they are named
+SLOW = (  # minutes each: only when they are named
+    "phases",
+    "learning",
+    "exhaustive",
+    "memory",
+    "accuracy",
+    "tried",
+    "workers",
+)
 
 
 def main() -> None:
