@@ -72,16 +72,19 @@ def chosen(runs: Sequence[StudyRun], only: Sequence[str]) -> list[StudyRun]:
 
 
 def missing(study: Study, runs: Sequence[StudyRun], results: Path, store: Path) -> Iterator[StudyRun]:
-    """Yields the runs that no study has, and copies those that another one has."""
-    known, settings = stored_runs(results), Settings()
+    """Yields the runs that no study has, and copies those that another one has, with their policies."""
+    known, policies, settings = stored_runs(results), stored_policies(results), Settings()
     for run in runs:
         learned = None if run.learning is None else learned_settings(study.learnings[run.learning])
         config = settings.prepare(run.config).config.public() | {"policy": run.policy}
         path, own = known.get(settings_key(config, learned)), store / RUNS / f"{run.name}.json"
         if path is None:
             yield run
-        elif path.parent.parent.name != store.name:
+            continue
+        if path.parent.parent.name != store.name:
             copy(path, own)
+        if learned is not None and (policy := policies.get(settings_key(learned["target"], learned))):
+            copy_policy(policy, store / POLICIES / str(run.learning))
 
 
 def fill(study: Study, runs: Sequence[StudyRun], results: Path, store: Path, out: Path, pool: WorkerPool) -> None:
@@ -98,14 +101,12 @@ def learn(name: str, learning: LearnConfig, results: Path, store: Path, out: Pat
     folder, own = out / POLICIES / name, learned_settings(learning)
     known = stored_policies(results).get(settings_key(own["target"], own))
     if known is not None:
-        for path in known.glob("policy.*"):
-            copy(path, folder / path.name)
+        copy_policy(known, folder)
     if not (folder / POLICY).exists():
         check_learnings({name: learning})
         learn_in_folder(learning, folder, ignore, pool, out / PHASE0)
         print(f"learned {name}", flush=True)
-    for path in folder.glob("policy.*"):
-        copy(path, store / POLICIES / name / path.name)
+    copy_policy(folder, store / POLICIES / name)
 
 
 def run_all(runs: Sequence[StudyRun], out: Path, store: Path, pool: WorkerPool) -> None:
@@ -118,7 +119,13 @@ def run_all(runs: Sequence[StudyRun], out: Path, store: Path, pool: WorkerPool) 
 
 def copy(path: Path, to: Path) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(path, to)
+    if path != to:
+        shutil.copy(path, to)
+
+
+def copy_policy(folder: Path, to: Path) -> None:
+    for path in sorted(folder.glob("policy.*")):
+        copy(path, to / path.name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -68,6 +68,24 @@ def test_what_another_study_has_is_copied(study: Path, tmp_path: Path, capsys: p
             for path in (f"one/runs/{policy}_seed-0.json", f"two/runs/{policy}.json")
         )
         assert timeless(one) == timeless(two)
+    policies = [stored / path / "crossval-fixed-pseudo" for path in ("one/policies/seed-0", "two/policies")]
+    assert read_policy(policies[0]) == read_policy(policies[1])
+
+
+def test_a_policy_that_a_stored_run_lacks_is_copied(study: Path, tmp_path: Path) -> None:
+    assert fill(study, tmp_path, "--only", "seed-0") == 0
+    stored = tmp_path / "results" / "unfinished" / "one" / "policies" / "seed-0" / "crossval-fixed-pseudo"
+    before, elsewhere = read_policy(stored), stored.parents[3] / "two" / "policies" / "a"
+    elsewhere.parent.mkdir(parents=True)
+    stored.rename(elsewhere)
+    assert fill(study, tmp_path, "--only", "seed-0") == 0
+    assert read_policy(stored) == before
+
+
+def read_policy(folder: Path) -> dict[str, bytes]:
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert "policy.json" in found
+    return found
 
 
 def test_other_settings_of_a_policy_are_another_run(study: Path, tmp_path: Path) -> None:
