@@ -27,8 +27,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "reports" / "evidence.md"
 KINDS = ("studies", "unfinished")
 TABLES = ("table-1", "table-2", "table-1-imagenet", "figure-4")  # one setting per cell
-CODECS = {"equal epochs": "codecs-from-scratch", "equal steps": "codecs-from-scratch-steps"}
-RAW_RUNS = "from-scratch"  # with as many bytes
+READINGS = {"epochs": "equal epochs", "steps": "equal steps"}  # of runs at equal bytes
 STATIC, RMM, ONE_LEVEL, PROPORTIONAL = "static", "rmm-learned", "rmm-one-level-learned", "proportional"
 TRANSFERRED, UPPER, CROSSVAL = "rmm-transferred", "rmm-upper-bound", "crossval-fixed"
 ORACLES = (UPPER, CROSSVAL)
@@ -36,6 +35,7 @@ DATA = {"cifar100": "CIFAR-100", "mini-imagenet": "ImageNet subset"}
 HEADLINE = ("lucir-aanets", "pod-aanets")
 PHASES = (5, 10, 25)
 CLOSE = 1.5  # points
+NO_RUNS = "None of its runs is there yet."
 HOLDS, FAILS, OPEN, SHOWN = "holds", "does not hold", "open", "not judged"
 
 Measure = Callable[[RunResult], float]
@@ -287,6 +287,8 @@ def table_2(runs: Runs) -> str:
 def scenario_table(study: str) -> str:
     """Every policy of a study: accuracies, its gain over `static`, and what the learned policy has above it."""
     runs = collect([study])
+    if not runs.stored:
+        return NO_RUNS
     learned = RMM if any(policy == RMM for _, policy in runs.planned) else "rmm"
     lines = []
     for place, policy in sorted(runs.planned, key=lambda cell: cell[0].method):
@@ -299,16 +301,23 @@ def scenario_table(study: str) -> str:
     return Table(header, tuple(lines), labels=2).markdown()
 
 
-def codec_table() -> str:
-    """Policies with codecs and all raw ones at equal bytes, and the distance to the best raw policy of all orders."""
-    lines = []
-    raw = collect([RAW_RUNS])
+def codec_table(studies: Mapping[str, str]) -> str:
+    """All raw policies of a setting, those with codecs at equal bytes, and their distance to the best raw one.
+
+    `studies` has the names of `raw`, and of those with codecs by reading.
+    """
+    raw = only(collect([studies["raw"]]), lambda policy: "codec" not in policy and "@" not in policy)
     (place,) = {place for place, _ in raw.planned}
     complete = [policy for (_, policy), by_seed in raw.stored.items() if len(by_seed) == raw.orders([place], policy)]
-    if not complete:
-        return "No raw policy has run on all orders yet."
-    best = max(complete, key=lambda policy: fmean(average(run) for run in raw.at(place, policy).values()))
-    for reading, runs in [("raw", raw), *((reading, collect([study])) for reading, study in CODECS.items())]:
+    best = max(complete, key=lambda policy: fmean(map(average, raw.at(place, policy).values())), default=STATIC)
+    readings = [("raw", raw)]
+    for key, reading in READINGS.items():
+        found = collect([studies[key]])
+        readings.append((reading, only(found, lambda policy: (place, policy) not in raw.planned)))
+    if not any(runs.stored for _, runs in readings):
+        return NO_RUNS
+    lines = []
+    for reading, runs in readings:
         for _, policy in runs.planned:
             stored = runs.at(place, policy)
             ahead = [
@@ -321,6 +330,17 @@ def codec_table() -> str:
             lines.append((policy, reading, f"{len(stored)} of {runs.orders([place], policy)}", held, *numbers))
     header = ("policy", "reading", "orders", "samples", "average %", "last %", f"average - {best}", f"last - {best}")
     return Table(header, tuple(lines), labels=2).markdown()
+
+
+def codec_sources(studies: Mapping[str, str]) -> str:
+    """Which commands make the runs of a setting."""
+    return "`remem study " + "`, `".join(dict.fromkeys(studies[key] for key in ("raw", *READINGS))) + "`"
+
+
+def only(runs: Runs, wanted: Callable[[str], bool]) -> Runs:
+    """The runs whose policies are wanted."""
+    planned = {cell: seeds for cell, seeds in runs.planned.items() if wanted(cell[1])}
+    return Runs(planned, {cell: stored for cell, stored in runs.stored.items() if wanted(cell[1])})
 
 
 def decisions(runs: Runs) -> str:
@@ -347,7 +367,8 @@ def counted(values: Sequence[str]) -> str:
 def compute() -> str:
     """Runs and hours of every study."""
     lines = []
-    for study in [*TABLES, *read_toml("evidence.toml")["titles"], *CODECS.values()]:
+    words = read_toml("evidence.toml")
+    for study in dict.fromkeys([*TABLES, *words["titles"], *(own[key] for own in words["bytes"] for key in READINGS)]):
         planned, stored = len(plan_study(read_study_file(Path(study))).runs), stored_results(study)
         seconds = sum(sum(phase.seconds.values()) for run in stored.values() for phase in run.phases)
         lines.append((f"`{study}`", f"{len(stored)} of {planned}", f"{seconds / 3600:.1f}"))
@@ -374,7 +395,9 @@ def page() -> str:
     for study, title in words["titles"].items():
         parts += [f"### {title}", f"`remem study {study}`", scenario_table(study)]
         parts.append(words["remarks"].get(study, ""))
-    parts += ["## Memory in bytes: fewer exact samples or more coarse ones", words["codecs"], codec_table()]
+    parts += ["## Memory in bytes: fewer exact samples or more coarse ones", words["codecs"]]
+    for studies in words["bytes"]:
+        parts += [f"### {studies['title']}", codec_sources(studies), codec_table(studies), studies.get("remark", "")]
     parts += ["## What the policies chose", words["decisions"], decisions(runs)]
     parts += ["## Compute", words["compute"], compute()]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"

@@ -104,6 +104,28 @@ def test_cells_without_runs_are_shown_as_missing() -> None:
     assert lines[3].startswith("| rmm-learned | 50.00 | 68.86 | 50.00 | 59.00 |")
 
 
+def test_codecs_are_compared_with_the_best_raw_policy_that_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fixed-0.7` is ahead on one order, but has not run on the other; `fixed-0.6` is the best of the others."""
+    raw = {"static": [0.3, 0.3], "fixed-0.6": [0.4, 0.5], "fixed-0.7": [0.9]}
+    coded = {"fixed-0.6@ycc420": [0.45, 0.57], "rmm-codec-learned": [0.5]}
+    own = {
+        "n-5": runs({(PLACE, policy): values for policy, values in (raw | coded).items()}, planned=2),
+        "n-5-steps": runs({(PLACE, "fixed-0.6@ycc420"): []}, planned=2),
+    }
+    monkeypatch.setattr(EVIDENCE, "collect", lambda studies: own[studies[0]])
+    lines = EVIDENCE.codec_table({"raw": "n-5", "epochs": "n-5", "steps": "n-5-steps"}).splitlines()
+    assert "| average - fixed-0.6 | last - fixed-0.6 |" in lines[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert [(row[0], row[1], row[2], row[6]) for row in rows] == [
+        ("static", "raw", "2 of 2", "-15.00 ± 63.53"),  # -10 and -20
+        ("fixed-0.6", "raw", "2 of 2", "-"),
+        ("fixed-0.7", "raw", "1 of 2", "+50.00"),
+        ("fixed-0.6@ycc420", "equal epochs", "2 of 2", "+6.00 ± 12.71"),  # 5 and 7
+        ("rmm-codec-learned", "equal epochs", "1 of 2", "+10.00"),
+        ("fixed-0.6@ycc420", "equal steps", "0 of 2", "-"),
+    ]
+
+
 def test_equal_neighbours_are_counted() -> None:
     assert EVIDENCE.counted(["0.5", "0.6", "0.6", "0.5"]) == "0.5, 0.6 x 2, 0.5"
 
