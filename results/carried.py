@@ -1,8 +1,9 @@
 """How well policies carry over to tasks they never saw: `python results/carried.py --out FILE.json [POLICY...]`.
 
-POLICY is a name or a policy folder; all fixed shares are always compared. Pseudo tasks of two data sets, two methods
-and three numbers of phases, from class orders of no table, are run at fidelity `features`: rewards are accuracies on
-training data that was set aside. What a file already has is kept. This chooses the policy that ships as `rmm`.
+POLICY is a name or a policy folder; `static`, `proportional` and all fixed shares are always compared. Pseudo tasks of
+two data sets, two methods and three numbers of phases, at preset `tiny` and from class orders of no table, are run at
+fidelity `features`: rewards are accuracies on training data that was set aside. What a file already has is kept. This
+chooses the policy that ships as `rmm`.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from remem.runs.devices import limit_threads
 
 SEED = 101  # of class order and run; policies were learned with others
 TASKS = 1  # of every kind
+RULES = ("static", "proportional")
 DATA, METHODS, PHASES = ("cifar100", "mini-imagenet"), ("lucir", "podnet"), (5, 10, 25)
 Found = dict[str, dict[str, list[float]]]  # place -> policy -> average accuracy in % of every task
 
@@ -34,17 +36,19 @@ Found = dict[str, dict[str, list[float]]]  # place -> policy -> average accuracy
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("policies", nargs="*", metavar="POLICY")
+    parser.add_argument("--without-finetuning", action="store_true", help="no balanced fine-tuning")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     limit_threads(1)
+    base = {"preset": "tiny", **({"finetune": {"epochs": 0}} if options.without_finetuning else {})}
     policies: dict[str, Policy] = {f"fixed-0.{tenths}": Fixed(tenths) for tenths in TENTHS}
-    policies |= {Path(name).name: resolve_policy(name, SEED) for name in options.policies}
+    policies |= {Path(name).name: resolve_policy(name, SEED) for name in (*RULES, *options.policies)}
     found: Found = json.loads(options.out.read_text()) if options.out.exists() else {}
     for data, method in product(DATA, METHODS):
         places = {place_name(data, method, phases): phases for phases in PHASES}
         if all(set(policies) <= set(found.get(place, {})) for place in places):
             continue
-        for place, own in measure(data, method, policies).items():
+        for place, own in measure(base, data, method, policies).items():
             found.setdefault(place, {}).update(own)
         options.out.write_text(json.dumps(found, separators=(",", ":")) + "\n")
         print(data, method, flush=True)
@@ -55,9 +59,9 @@ def place_name(data: str, method: str, phases: int) -> str:
     return f"{data}, {method}, N = {phases}"
 
 
-def measure(data: str, method: str, policies: Mapping[str, Policy]) -> Found:
+def measure(base: Mapping[str, Any], data: str, method: str, policies: Mapping[str, Policy]) -> Found:
     """Runs all policies through tasks of every N. Tasks number 0, 3, ... have the first N, and so on."""
-    tree: dict[str, Any] = {"seed": SEED, "data": {"name": data}, "method": {"name": method}}
+    tree: dict[str, Any] = {**base, "seed": SEED, "data": {"name": data}, "method": {"name": method}}
     tree["scenario"] = {"order": f"seed:{SEED}", "phases": PHASES[0]}
     learn = {"phases": list(PHASES), "pool": TASKS * len(PHASES)}
     tasks = PseudoTasks(compose_learning(tree, {"learn": learn}), MemorySnapshotCache(10**9))

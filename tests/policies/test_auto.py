@@ -19,6 +19,7 @@ class Known:
     data: str
     method: str
     phases: tuple[int, ...]
+    finetuned: bool = True
     name: str = "known"
     oracle: bool = False
 
@@ -26,7 +27,9 @@ class Known:
         return Action()
 
     def provenance(self) -> dict[str, object]:
-        return {"source": {"data": self.data, "phases": list(self.phases)}, "method": {"name": self.method}}
+        target = {"preset": "small", "net": {"name": "auto"}, "finetune": {"epochs": 20 if self.finetuned else 0}}
+        source = {"data": self.data, "phases": list(self.phases)}
+        return {"source": source, "method": {"name": self.method}, "settings": {"target": target}}
 
 
 SHIPPED = {
@@ -34,6 +37,7 @@ SHIPPED = {
     "many": Known("glyphs", "lwf", (25,)),
     "general": Known("cifar100", "lucir", (5, 10, 25)),
     "other-method": Known("cifar100", "icarl", (5, 10, 25)),
+    "not-finetuned": Known("cifar100", "podnet", (5,), finetuned=False),
 }
 
 
@@ -53,6 +57,13 @@ def test_the_nearest_policy(data: str, method: str, phases: int, name: str) -> N
     assert choice.name == name
     assert choice.reason.startswith(f"policy auto: {name}, learned on {SHIPPED[name].data} (")
     assert choice.reason.endswith(f"this run has {method}, N = {phases}")
+
+
+def test_without_fine_tuning_the_policy_is_one_that_was_learned_without() -> None:
+    choice = nearest_policy(Conditions("glyphs", "lwf", 25, finetuned=False), SHIPPED)
+    assert choice.name == "not-finetuned"
+    learned = "learned on cifar100 (another data set) for podnet, preset small, no balanced fine-tuning, N = 5"
+    assert choice.reason == f"policy auto: not-finetuned, {learned}; this run has lwf, no balanced fine-tuning, N = 25"
 
 
 def test_a_run_with_auto_is_one_with_the_chosen_policy_and_says_so() -> None:
@@ -81,7 +92,7 @@ def test_what_a_policy_was_learned_on_names_its_network() -> None:
     facts = {
         "source": {"data": "cifar100", "phases": [5, 10]},
         "method": {"name": "lucir"},
-        "settings": {"target": {"preset": "paper", "net": {"name": "resnet32"}}},
+        "settings": {"target": {"preset": "paper", "net": {"name": "resnet32"}, "finetune": {"epochs": 20}}},
     }
     wanted = Conditions("cifar100", "icarl", 5)
     words = "learned on cifar100 (the same data set) for lucir, preset paper, network resnet32, N = 5, 10"

@@ -102,7 +102,8 @@ def name_policy(config: RunConfig, own: Policy | None = None) -> tuple[RunConfig
 def _conditions(config: RunConfig) -> Conditions:
     net = "" if config.net.name == "auto" else config.net.name
     data = str(config.public()["data"]["name"])
-    return Conditions(data, config.method.name, config.scenario.phases, config.preset, net)
+    finetuned = config.finetune.epochs > 0
+    return Conditions(data, config.method.name, config.scenario.phases, config.preset, net, finetuned)
 
 
 def learned_note(config: RunConfig, policy: Policy) -> tuple[str, ...]:
