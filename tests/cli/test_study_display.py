@@ -43,9 +43,9 @@ class Clock:
         return self.seconds
 
 
-def learning(name: str, share: float) -> list[LearningProgress]:
+def learning(name: str, share: float, left: float) -> list[LearningProgress]:
     started = LearningStarted(name, False, "phase0", "digits", classes=5, tasks=(), epochs=1, done=0)
-    nodes = NodesTrained(epoch=0, share=share, left=None, trained=1)
+    nodes = NodesTrained(epoch=0, share=share, left=left, trained=1)
     return [LearningProgress(name, event) for event in (started, nodes)]
 
 
@@ -98,7 +98,7 @@ def test_learning_comes_first_and_has_a_time_of_its_own() -> None:
     clock = Clock()
     display = StudyDisplay(clock)
     display.emit(STARTED)
-    started, nodes = learning(FIRST, 0.25)
+    started, nodes = learning(FIRST, 0.25, left=30)
     display.emit(started)
     assert display.times == "0:00 so far"
     clock.seconds = 10
@@ -116,7 +116,7 @@ def test_a_pipe_gets_one_line_per_run_and_one_a_minute() -> None:
     file, clock, announced = io.StringIO(), Clock(), list[StudyStarted]()
     with StudyLines(Console(file=file, width=200), announced.append, now=clock) as display:
         display.emit(STARTED)
-        for event in learning(FIRST, 0.5):
+        for event in learning(FIRST, 0.5, left=31):
             clock.seconds += 31
             display.emit(event)
         display.emit(PolicyLearned(FIRST))
@@ -144,7 +144,7 @@ def test_a_terminal_gets_a_bar_for_the_study_and_one_for_everything_that_runs() 
     assert isinstance(display, StudyBars)
     with display:
         display.emit(STARTED)
-        for event in learning(FIRST, 0.5):
+        for event in learning(FIRST, 0.5, left=31):
             display.emit(event)
         display.emit(PolicyLearned(FIRST))
         display.emit(PolicyLearned(SECOND))

@@ -18,11 +18,12 @@ from remem.policies.table import resolve_policy
 from remem.rl import jobs
 from remem.rl.env import make_pseudo_cil
 from remem.rl.events import LearningStarted, NodesTrained, PolicyUpdated, TaskSummary
-from remem.rl.learn import TimeLeft, identity, learn_in_folder
+from remem.rl.learn import TimeLeft, first_uses, identity, learn_in_folder
 from remem.rl.paths import TaskKey, sample_path
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reinforce import Reinforce, Run
 from remem.rl.reward_log import RewardLog
+from remem.rl.settings import LearnSettings
 from remem.rl.snapshot_cache import MemorySnapshotCache
 from remem.seeding import Streams
 from remem.storage.event_log import read_log
@@ -197,17 +198,48 @@ def test_cheap_epochs_can_be_followed_by_full_ones(npz: Path, tmp_path: Path) ->
     assert {line["task"]["fidelity"] for line in reward_lines(out)} == {"features", "full"}
 
 
-def test_the_time_left_is_extrapolated_from_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resumed after 2 of 10 epochs: 30 s for 2.5 epochs are 66 s for the 5.5 that are left."""
+def test_the_time_left_is_extrapolated_from_the_latest_half_of_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resumed after 2 of 10 epochs; the 3rd takes 20 s, the 4th 10 s."""
     now = [100.0]
     monkeypatch.setattr("remem.rl.learn.time.perf_counter", lambda: now[0])
     time_left = TimeLeft(epochs=10)
     time_left.begin(2)
     assert time_left.left(2) is None
+    now[0] = 110.0
+    assert time_left.left(2.5) == pytest.approx(150.0)  # 10 s for half an epoch, and 7.5 epochs to go
+    now[0] = 120.0
+    assert time_left.left(3) == pytest.approx(140.0)  # 20 s an epoch, 7 to go
     now[0] = 130.0
-    assert time_left.left(4.5) == pytest.approx(66.0)
-    assert time_left.left(2.5) == pytest.approx(450.0)
+    assert time_left.left(4) == pytest.approx(60.0)  # 10 s for the latest one, 6 to go
     assert time_left.left(10) == 0
+
+
+def test_slow_first_epochs_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of ten epochs take 500 s each; the 3rd and 4th take 10 s and 8 s, whatever the latest half is."""
+    now = [0.0]
+    monkeypatch.setattr("remem.rl.learn.time.perf_counter", lambda: now[0])
+    time_left, found = TimeLeft(epochs=10, slow=2), []
+    time_left.begin(0)
+    for epoch, seconds in enumerate((500, 500, 10, 8), start=1):
+        now[0] += seconds
+        found.append(time_left.left(epoch))
+    assert found == [None, None, 70.0, 54.0]  # 7 epochs of 10 s, 6 of 9 s
+
+
+@pytest.mark.parametrize(
+    ("changed", "slow"),
+    [
+        ({}, 2),  # 4 tasks, 2 in every epoch
+        ({"pool": 5}, 3),
+        ({"search": "tpe"}, 1),  # every round has all tasks
+        ({"pool": 0}, 0),  # new tasks in every epoch
+        ({"fidelity": "short"}, 0),  # a phase 0 takes no longer than other phases
+        ({"crossval_fixed": True}, 0),
+        ({"epochs": 1}, 0),
+    ],
+)
+def test_epochs_that_train_phases_0(changed: dict[str, Any], slow: int) -> None:
+    assert first_uses(LearnSettings(**changed)) == slow
 
 
 def test_a_learning_that_takes_no_time_has_none_left(

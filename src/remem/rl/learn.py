@@ -1,7 +1,8 @@
 """Policy training in a folder, resumable after every node. A complete folder is a policy folder."""
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from statistics import fmean
@@ -23,6 +24,7 @@ from remem.rl.provenance import provenance, provenance_settings, started
 from remem.rl.pseudo_tasks import PseudoTasks
 from remem.rl.reward_log import RewardLog, logged
 from remem.rl.search import PathSearch, Round
+from remem.rl.settings import LearnSettings
 from remem.rl.shared_phase0 import SharedPhase0
 from remem.rl.snapshot_cache import DiskSnapshotCache
 from remem.rl.trainer import Epoch, PolicyTrainer
@@ -140,7 +142,7 @@ class Session:
         known = self.reward_log.read()
         self.rewards = RewardCache(logged(train_nodes, self.reward_log, self._report_nodes), known)
         self.trainer = PolicyTrainer(config, tasks, self.rewards)
-        self._time = TimeLeft(config.learn.all_epochs)
+        self._time = TimeLeft(config.learn.all_epochs, first_uses(config.learn))
         self._done = 0  # rounds of a search
 
     def start(self) -> None:
@@ -237,18 +239,36 @@ class Session:
 
 @dataclass
 class TimeLeft:
-    """Extrapolates the remaining seconds. Too high: later epochs find more rewards in the cache."""
+    """Extrapolates the remaining seconds from the latest half of the epochs.
+
+    Later epochs are faster, since they find more rewards in the cache. The first ones, `slow` in number, take many
+    times as long and say nothing about the others.
+    """
 
     epochs: int
-    began: float = 0.0
-    first: int = 0
+    slow: int = 0
+    ends: dict[int, float] = field(default_factory=dict)  # when every epoch of this session ended
 
     def begin(self, done: int) -> None:
-        self.began, self.first = time.perf_counter(), done
+        self.ends = {done: time.perf_counter()}
 
     def left(self, done: float) -> float | None:
-        fresh = done - self.first
-        return None if fresh <= 0 else (time.perf_counter() - self.began) * (self.epochs - done) / fresh
+        """Seconds after `done` epochs; None in the slow ones."""
+        now, first = time.perf_counter(), min(self.ends)
+        if done == int(done):
+            self.ends.setdefault(int(done), now)
+        settled = first + self.slow
+        if done <= settled:
+            return None
+        since = max(epoch for epoch in self.ends if epoch <= max(settled, (first + done) / 2))
+        return (now - self.ends[since]) * (self.epochs - done) / (done - since)
+
+
+def first_uses(learn: LearnSettings) -> int:
+    """Epochs that train phases 0, where these take much longer than the rest of an epoch."""
+    if learn.fidelity != "features" or not learn.pool or learn.all_epochs == 1:
+        return 0
+    return math.ceil(learn.pool / learn.tasks) if learn.search == "reinforce" else 1
 
 
 def check_learning(config: LearnConfig, tasks: PseudoTasks) -> None:

@@ -21,7 +21,7 @@ class LearningDisplay(Display):
         self.latest: PolicyUpdated | None = None
         self.trained = 0  # phases in this session
         self.share = 0.0  # of all epochs
-        self._left: float | None = None
+        self.left: float | None = None
         self._now = now
         self._start_time = now()
 
@@ -34,7 +34,7 @@ class LearningDisplay(Display):
             assert self.started is not None
             part = event.share if isinstance(event, NodesTrained) else 0
             self.share = (event.epoch + part) / self.started.epochs
-            self.trained, self._left = event.trained, event.left
+            self.trained, self.left = event.trained, event.left
         if isinstance(event, PolicyUpdated):
             self.latest = event
         self.show(event)
@@ -54,7 +54,7 @@ class LearningDisplay(Display):
 
     @property
     def times(self) -> str:
-        left = "" if self._left is None or self.share >= 1 else f", about {clock(self._left)} left"
+        left = "" if self.left is None or self.share >= 1 else f", about {clock(self.left)} left"
         return f"{clock(self._now() - self._start_time)} so far{left}"
 
 

@@ -111,9 +111,10 @@ class StudyDisplay(Display):
     def _left_to_learn(self, policies: int) -> float | None:
         """Seconds for this many policies, if each takes about as long as those before it."""
         spent, known = 0.0, list(self.learned)
-        if self.learning is not None and self.learning.share:
+        if self.learning is not None:
             spent = self._now() - self._stage_time
-            known.append(spent / self.learning.share)
+            if self.learning.left is not None:
+                known.append(spent + self.learning.left)
         return policies * sum(known) / len(known) - spent if known else None
 
 
