@@ -118,6 +118,23 @@ QUESTIONS = (
         (),
         tuple(Candidate(name, "tuning-branches", {"method.name": name}) for name in ("lucir", "lucir-aanets")),
     ),
+    *(
+        Question(
+            f"Fine-tuning or another old share, {method}",
+            method,
+            (),
+            tuple(
+                Candidate(
+                    f"{policy}, {fine_tuning(epochs)}",
+                    "tuning-recipe",
+                    {"method.name": method, "policy": policy, "finetune.epochs": epochs},
+                )
+                for epochs in reversed(varied("tuning-recipe", "finetune.epochs"))
+                for policy in ("static", "fixed-0.5", "fixed-0.7")
+            ),
+        )
+        for method in ("lucir", "podnet", "lucir-aanets", "pod-aanets")
+    ),
 )
 
 
