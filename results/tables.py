@@ -122,7 +122,7 @@ QUESTIONS = (
         Question(
             f"Fine-tuning or another old share, {method}",
             method,
-            (),
+            ("policy", "finetune.epochs"),
             tuple(
                 Candidate(
                     f"{policy}, {fine_tuning(epochs)}",

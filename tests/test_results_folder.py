@@ -55,6 +55,7 @@ UNFINISHED = (  # still running
     "uneven",
     "without-finetuning",
 )
+TUNING_TINY = ("tuning-recipe", "tuning-shipped")  # at preset `tiny`, which is fp32
 FIDELITY = sorted(RESULTS.glob("fidelity-*.json"))
 SHARES = {
     kind: sorted(RESULTS.glob(f"shares-{kind}*.json"), key=lambda path: path.stem) for kind in ("cifar100", "tiny")
@@ -82,6 +83,8 @@ def table_of(name: str) -> str:
     study = name.split("/")[1]
     if kind_of(name) == "unfinished":
         return study
+    if kind_of(name) == "tuning":
+        return study if study in TUNING_TINY else "tuning"
     return (study if study.startswith("glyphs") else "cifar100") if kind_of(name) == "studies" else kind_of(name)
 
 
@@ -140,7 +143,7 @@ def test_both_numbers_of_devices_are_reported_with_the_same_seeds() -> None:
 
 
 def test_all_runs_of_the_demo_are_reported() -> None:
-    assert files_below("demo") == {"demo/static", "demo/fixed-0.6", "demo/rmm"}
+    assert files_below("demo") == {"demo/static", "demo/fixed-0.6", "demo/rmm-glyphs"}
 
 
 @pytest.mark.parametrize("name", RUNS)

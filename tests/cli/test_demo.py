@@ -61,7 +61,7 @@ def test_the_demo_compares_all_runs_and_reuses_them(
     monkeypatch.setattr("remem.parallel.pool.WorkerPool", OneAfterAnother)
     again = remem("demo", "--out", out, *settings)
     assert again.code == 0
-    assert "complete already and reused: static, fixed-0.6, rmm" in again.out
+    assert "complete already and reused: static, fixed-0.6, rmm-glyphs" in again.out
     assert [(out / policy / "result.json").stat().st_mtime_ns for policy in POLICIES] == stamps
 
     changed = remem("demo", "--out", out, *settings, "--set", "train.epochs=2")

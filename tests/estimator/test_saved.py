@@ -80,7 +80,7 @@ def test_a_policy_of_ones_own_travels_with_the_model(tmp_path: Path) -> None:
 
     from remem.policies.table import ZOO
 
-    shutil.copytree(ZOO / "rmm", tmp_path / "policy")
+    shutil.copytree(ZOO / "rmm-glyphs", tmp_path / "policy")
     stream = three_updates(policy=str(tmp_path / "policy"))
     (tmp_path / "model").mkdir()
     save_stream(tmp_path / "model", stream)

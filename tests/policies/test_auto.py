@@ -78,12 +78,14 @@ def test_a_run_with_auto_is_one_with_the_chosen_policy_and_says_so() -> None:
 
 
 def test_a_learned_policy_says_what_it_was_learned_on() -> None:
-    note = "policy rmm: learned on glyphs (another data set) for lwf, preset small, N = 5"
-    assert ready(blobs(), {"policy": "rmm"}).notes == (f"{note}; this run has icarl, preset small, network mlp, N = 2",)
-    paper = ready(blobs(), {"policy": "rmm", "preset": "paper", "method": {"name": "lucir"}})
+    note = "policy rmm-glyphs: learned on glyphs (another data set) for lwf, preset small, N = 5"
+    assert ready(blobs(), {"policy": "rmm-glyphs"}).notes == (
+        f"{note}; this run has icarl, preset small, network mlp, N = 2",
+    )
+    paper = ready(blobs(), {"policy": "rmm-glyphs", "preset": "paper", "method": {"name": "lucir"}})
     assert paper.notes == (f"{note}; this run has lucir, preset paper, network mlp, N = 2",)
-    (coded,) = ready(blobs(), {"policy": "rmm@int8"}).notes
-    assert coded.startswith(note.replace("policy rmm", "policy rmm@int8"))
+    (coded,) = ready(blobs(), {"policy": "rmm-glyphs@int8"}).notes
+    assert coded.startswith(note.replace("policy rmm-glyphs", "policy rmm-glyphs@int8"))
     for policy in ("static", "fixed-0.6", "rmm-untrained", "random"):
         assert ready(blobs(), {"policy": policy}).notes == ()
 

@@ -21,7 +21,10 @@ from remem.policies.files import load_policy, save_policy
 from remem.policies.fixed import Fixed, fixed_meant
 from remem.policies.learned import Learned, untrained
 from remem.policies.rmm import PolicySettings, TwoLevelPolicy
-from remem.policies.table import POLICIES, ZOO, policy_folder, require_policy, resolve_policy
+from remem.policies.table import FOLDERS, POLICIES, ZOO, policy_folder, require_policy, resolve_policy
+from remem.rl.config import compose_learning, normalized, read_stored_learn_settings
+from remem.runs.config import validate
+from remem.runs.presets import read_toml, shipped_configs
 from remem.seeding import Streams
 from remem.storage.jsonfile import unseal, write_json
 
@@ -397,7 +400,28 @@ def test_the_untrained_policy_takes_half_and_never_changes_it() -> None:
     assert policy.provenance()["source"] is None
 
 
-@pytest.mark.parametrize(("name", "levels"), [("rmm", 2), ("rmm-one-level", 1), ("rmm-codec", 3)])
+LEVELS = {
+    "rmm-cifar100": 2,
+    "rmm-mini-imagenet": 2,
+    "rmm-one-level": 1,
+    "rmm-without-finetuning": 2,
+    "rmm-codec": 3,
+    "rmm-glyphs": 2,
+    "rmm-one-level-glyphs": 1,
+}
+
+
+def test_rmm_is_one_of_the_zoo() -> None:
+    rmm, same = POLICIES["rmm"].build(), POLICIES[FOLDERS["rmm"]].build()
+    assert rmm.provenance() == same.provenance() | {"name": "rmm"}
+    assert [rmm.act(state) for state in STATES] == [same.act(state) for state in STATES]
+
+
+def test_every_folder_of_the_zoo_is_a_policy() -> None:
+    assert {folder.name for folder in ZOO.iterdir()} == LEVELS.keys()
+
+
+@pytest.mark.parametrize(("name", "levels"), LEVELS.items())
 def test_learned_policies_ship(name: str, levels: int) -> None:
     policy = POLICIES[name].build()
     assert isinstance(policy, Learned)
@@ -405,8 +429,13 @@ def test_learned_policies_ship(name: str, levels: int) -> None:
     assert sum(file.stat().st_size for file in (ZOO / name).iterdir()) < 20_000
 
 
-def test_the_policy_learned_on_glyphs_has_a_name_of_its_own() -> None:
-    rmm, glyphs = POLICIES["rmm"].build(), POLICIES["rmm-glyphs"].build()
-    assert glyphs.name == "rmm-glyphs"
-    assert glyphs.provenance() == rmm.provenance() | {"name": "rmm-glyphs"}
-    assert [glyphs.act(state) for state in STATES] == [rmm.act(state) for state in STATES]
+@pytest.mark.parametrize("name", [name for name in shipped_configs() if name.startswith("policies/")])
+def test_a_config_makes_every_policy_that_was_learned_on_photographs(name: str) -> None:
+    """`remem learn-policy policies/NAME` has the settings that the policy states."""
+    tree = read_toml(Path(name))
+    config = normalized(compose_learning(tree))
+    policy = POLICIES[name.removeprefix("policies/")].build()
+    assert isinstance(policy, Learned)
+    stated = policy.facts["settings"]
+    assert read_stored_learn_settings(stated["learn"]) == config.learn
+    assert validate(stated["target"]).public() == config.target.public()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from remem.runs.config import RunConfig
     from remem.runs.results import RunResult
 
-POLICIES = ("static", "fixed-0.6", "rmm")
+POLICIES = ("static", "fixed-0.6", "rmm-glyphs")
 PHASE0 = "phase 0"  # shared by all runs, which differ only in what comes after it
 TITLE = "Conventional memory, a fixed share for old classes, and the learned policy"
 
@@ -35,8 +35,8 @@ def demo(
     """Compare three ways of sharing memory, on data that come with remem.
 
     `static` keeps a small part for old classes and fills the rest with new data, as is usual; `fixed-0.6` gives 60 % to
-    old classes; `rmm` decides in every phase, as it has learned from the classes of phase 0. Takes a few minutes; runs
-    that are complete are reused.
+    old classes; `rmm-glyphs` decides in every phase, as it has learned from the classes of phase 0. Takes a few
+    minutes; runs that are complete are reused.
     """
     try:
         compare(_configs(overrides or []), out, Console(quiet=quiet))

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from remem.policies.learned import Learned
 
 ZOO = Path(__file__).with_name("zoo")  # learned policies that ship, one folder each
-FOR_AUTO = ("rmm",)  # those that `auto` chooses from
+FOLDERS = {"rmm": "rmm-cifar100"}  # where a policy has another name in the zoo
+FOR_AUTO = (
+    "rmm-cifar100",
+    "rmm-mini-imagenet",
+    "rmm-glyphs",
+    "rmm-without-finetuning",
+)  # those that `auto` chooses from
 
 
 @dataclass(frozen=True)
@@ -88,12 +94,8 @@ def choose_policy(wanted: Conditions) -> Choice:
 def _shipped(name: str) -> "Learned":
     from remem.policies.files import load_policy
 
-    return load_policy(ZOO / name)
-
-
-def _glyphs() -> Policy:
-    policy = _shipped("rmm")
-    return replace(policy, facts={**policy.facts, "name": "rmm-glyphs"})
+    policy = load_policy(ZOO / FOLDERS.get(name, name))
+    return replace(policy, facts={**policy.facts, "name": name})
 
 
 def _untrained(name: str) -> Policy:
@@ -114,13 +116,16 @@ for _tenths in range(1, 10):
     _summary = f"{10 * _tenths} % of the memory for old classes in every phase"
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
 for _name, _summary in {
-    "rmm": "two levels: old and new, harder and easier classes; learned on glyphs (or learn your own: learn-policy)",
+    "rmm": f"two levels: old and new, harder and easier classes; at present {FOLDERS['rmm']}",
+    "rmm-one-level": "one level: old and new classes; learned on CIFAR-100",
+    "rmm-without-finetuning": "two levels, for runs without balanced fine-tuning; learned on CIFAR-100",
     "rmm-codec": "three levels: how exactly samples are stored, then as rmm; learned on glyphs; budgets in bytes",
-    "rmm-one-level": "one level: old and new classes; learned on glyphs (or learn your own: learn-policy)",
+    "rmm-cifar100": "two levels; learned on CIFAR-100",
+    "rmm-mini-imagenet": "two levels; learned on the ImageNet subset",
+    "rmm-glyphs": "two levels; learned on glyphs",
+    "rmm-one-level-glyphs": "one level; learned on glyphs",
 }.items():
     POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
-_summary = "the two levels of rmm, learned on glyphs; keeps its name if rmm is ever learned on other data"
-POLICIES.add("rmm-glyphs", PolicyEntry(_summary, _glyphs))
 _summary = "the shipped learned policy that fits the data set, the method and the number of phases best"
 POLICIES.add(AUTO, PolicyEntry(_summary, partial(_shipped, FOR_AUTO[0])))  # `prepare` replaces it before a run
 _summary = "has learned nothing: its most probable action is half the memory for old classes, no change, an even split"
