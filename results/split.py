@@ -30,7 +30,7 @@ RECIPES = {
     "without": ("without-finetuning", "aanets-without-finetuning"),
 }
 METHODS = ("lucir", "pod-aanets")  # `lucir-aanets` when its runs are there
-POLICIES = (STATIC, "proportional", "fixed-0.6", "fixed-0.7", LEARNED)
+POLICIES = (STATIC, "proportional", "fixed-0.6", "fixed-0.7", "rmm-one-level-learned", LEARNED)
 
 Averages = dict[tuple[str, str], dict[int, float]]  # by method and policy, then by seed
 

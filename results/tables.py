@@ -135,6 +135,18 @@ QUESTIONS = (
         )
         for method in ("lucir", "podnet", "lucir-aanets", "pod-aanets")
     ),
+    *(
+        Question(
+            f"Which policy ships, {method}",
+            method,
+            ("policy",),
+            tuple(
+                Candidate(policy, "tuning-shipped", {"method.name": method, "policy": policy})
+                for policy in ("static", "fixed-0.6", "rmm-glyphs", "rmm-cifar100", "rmm-mini-imagenet")
+            ),
+        )
+        for method in ("lucir", "podnet")
+    ),
 )
 
 

@@ -18,6 +18,7 @@ KNOWN = {
         "rmm-glyphs",
         "rmm-codec",
         "rmm-one-level",
+        "rmm-one-level-cifar100",
         "rmm-one-level-glyphs",
         "rmm-cifar100",
         "rmm-mini-imagenet",

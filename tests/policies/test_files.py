@@ -403,7 +403,7 @@ def test_the_untrained_policy_takes_half_and_never_changes_it() -> None:
 LEVELS = {
     "rmm-cifar100": 2,
     "rmm-mini-imagenet": 2,
-    "rmm-one-level": 1,
+    "rmm-one-level-cifar100": 1,
     "rmm-without-finetuning": 2,
     "rmm-codec": 3,
     "rmm-glyphs": 2,
@@ -411,9 +411,10 @@ LEVELS = {
 }
 
 
-def test_rmm_is_one_of_the_zoo() -> None:
-    rmm, same = POLICIES["rmm"].build(), POLICIES[FOLDERS["rmm"]].build()
-    assert rmm.provenance() == same.provenance() | {"name": "rmm"}
+@pytest.mark.parametrize("name", ["rmm", "rmm-one-level"])
+def test_the_policy_that_is_recommended_is_one_of_the_zoo(name: str) -> None:
+    rmm, same = POLICIES[name].build(), POLICIES[FOLDERS[name]].build()
+    assert rmm.provenance() == same.provenance() | {"name": name}
     assert [rmm.act(state) for state in STATES] == [same.act(state) for state in STATES]
 
 

@@ -14,7 +14,7 @@ NAMES = ["fixed-0.1", "fixed-0.2", "fixed-0.3", "fixed-0.4", "fixed-0.5", "fixed
 
 def test_the_names_are_those_of_the_interface() -> None:
     learned = ["rmm", "rmm-cifar100", "rmm-codec", "rmm-glyphs", "rmm-mini-imagenet", "rmm-one-level"]
-    learned += ["rmm-one-level-glyphs", "rmm-untrained", "rmm-without-finetuning"]
+    learned += ["rmm-one-level-cifar100", "rmm-one-level-glyphs", "rmm-untrained", "rmm-without-finetuning"]
     assert list(POLICIES) == ["auto", *NAMES, "fixed-0.9", "proportional", "random", *learned, "static"]
     with pytest.raises(InputError, match="no policy named"):
         POLICIES["fixed-0.65"]

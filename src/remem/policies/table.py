@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from remem.policies.learned import Learned
 
 ZOO = Path(__file__).with_name("zoo")  # learned policies that ship, one folder each
-FOLDERS = {"rmm": "rmm-cifar100"}  # where a policy has another name in the zoo
-FOR_AUTO = (
+FOLDERS = {"rmm": "rmm-glyphs", "rmm-one-level": "rmm-one-level-glyphs"}  # the best on validation data
+FOR_AUTO = (  # those that `auto` chooses from; of equally near ones the first
+    "rmm-glyphs",
     "rmm-cifar100",
     "rmm-mini-imagenet",
-    "rmm-glyphs",
     "rmm-without-finetuning",
-)  # those that `auto` chooses from
+)
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,13 @@ for _tenths in range(1, 10):
     POLICIES.add(f"fixed-0.{_tenths}", PolicyEntry(_summary, partial(Fixed, _tenths)))
 for _name, _summary in {
     "rmm": f"two levels: old and new, harder and easier classes; at present {FOLDERS['rmm']}",
-    "rmm-one-level": "one level: old and new classes; learned on CIFAR-100",
+    "rmm-one-level": f"one level: old and new classes; at present {FOLDERS['rmm-one-level']}",
     "rmm-without-finetuning": "two levels, for runs without balanced fine-tuning; learned on CIFAR-100",
     "rmm-codec": "three levels: how exactly samples are stored, then as rmm; learned on glyphs; budgets in bytes",
     "rmm-cifar100": "two levels; learned on CIFAR-100",
     "rmm-mini-imagenet": "two levels; learned on the ImageNet subset",
     "rmm-glyphs": "two levels; learned on glyphs",
+    "rmm-one-level-cifar100": "one level; learned on CIFAR-100",
     "rmm-one-level-glyphs": "one level; learned on glyphs",
 }.items():
     POLICIES.add(_name, PolicyEntry(_summary, partial(_shipped, _name)))
